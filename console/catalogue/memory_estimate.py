@@ -127,7 +127,7 @@ class SessionMemory:
         have that type.
 
         For a step it copies the gradients into the optimizer's order. Under ZeRO 2 they are summed
-        in it instead (gpu_runtime/training/deepspeed_config.py); under 1 and 3 the copies are as
+        in it instead (gpu_runtime/training/optimizer.py); under 1 and 3 the copies are as
         much as 8 bytes, measured on a CPU.
         """
         for_a_step = 0 if self.config.zero_stage == 2 else 8

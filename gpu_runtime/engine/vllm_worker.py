@@ -8,15 +8,14 @@ from typing import Any
 from gpu_runtime.engine.experts.recorder import recorder_install, recorder_make
 from gpu_runtime.engine.grammars.bounds import bounds_install
 from gpu_runtime.engine.grammars.budget import FOLLOW_CPU_S, budget_install
-from gpu_runtime.engine.model_repairs import model_repair
+from gpu_runtime.engine.model_repairs import model_repair, reloads_prepare
 from gpu_runtime.engine.model_runner import models_prepare, runner_refusal
 from gpu_runtime.engine.prompt_rows import prompt_heads_install, rows_install
 from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.health.stack_dumps import stacks_register
 from gpu_runtime.processes.foreign_peers import groups_watch
 from gpu_runtime.processes.starting import bars_lock_set
-from gpu_runtime.weights.receiving.reloaded_parameters import reloads_prepare
-from gpu_runtime.weights.receiving.vllm_receiver import WeightReceiver
+from gpu_runtime.weights.vllm_receiver import WeightReceiver
 
 
 def model_prepare(runner: Any) -> None:

@@ -27,7 +27,7 @@ def load_check(folder: Path) -> dict[str, int | None]:
     import torch
     from transformers import AutoConfig, AutoTokenizer
 
-    from gpu_runtime.weights.auto_class import auto_class
+    from gpu_runtime.training.models.towers import auto_class
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)

@@ -11,7 +11,6 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from gpu_runtime.errors import ModelUnsupported
-from gpu_runtime.weights.auto_class import auto_class
 from tinkerscript.wire.training.prefixes import prefixes_apart
 
 from .checkpointing import layers_recompute
@@ -19,7 +18,7 @@ from .cpu.token_logprobs import TokenLogprobs
 from .cpu.tree_attention import ATTENTION
 from .losses import token_entropy
 from .models.replay import RoutingReplay
-from .models.towers import has_tower, tower_freeze
+from .models.towers import auto_class, has_tower, tower_freeze
 from .rows.packing import RowKind
 from .rows.tensors import RowTensors, Timelines
 from .sharding.sequence_parallel import SharedRow, WholeOfParts, attention_register, heads_verify

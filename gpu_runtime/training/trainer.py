@@ -25,7 +25,6 @@ from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest,
 from tinkerscript.wire.config import SessionConfig
 
 from .cpu.onednn_linear import linear_layers_use_onednn
-from .deepspeed_config import deepspeed_config, gradients_sum_in_one
 from .lora import (
     PlainWeight,
     adapter_export,
@@ -42,7 +41,7 @@ from .models.routing import Routing, routers_freeze
 from .models.stored_names import stored_parts
 from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
-from .optimizer import GuardedAdamW, adam_set
+from .optimizer import GuardedAdamW, adam_set, deepspeed_config, gradients_sum_in_one
 from .rank_spec import RankSpec, loading
 from .rows.loop_data import counted_of
 from .rows.packing import RowKind, pack, tokens_repeated

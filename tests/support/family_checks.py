@@ -11,12 +11,11 @@ from torch import Tensor
 
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.model_check import policy_verify
-from gpu_runtime.training.models.towers import tower_freeze
+from gpu_runtime.training.models.towers import auto_class, tower_freeze
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack, pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
-from gpu_runtime.weights.auto_class import auto_class
 from support.model_families import VOCABULARY
 from tinkerscript.wire.config import SessionConfig
 

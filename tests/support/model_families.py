@@ -262,7 +262,7 @@ def family_make(folder: Path, name: str) -> Path:
     import torch
     import transformers
 
-    from gpu_runtime.weights.auto_class import auto_class
+    from gpu_runtime.training.models.towers import auto_class
 
     if name in TOWERS:
         kind, text, tower, whole = TOWERS[name]

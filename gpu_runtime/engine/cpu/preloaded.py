@@ -22,7 +22,7 @@ IMPORTED = (
     "gpu_runtime.engine.executors",
     "gpu_runtime.engine.raw_logprobs",
     "gpu_runtime.weights.packed_loader",
-    "gpu_runtime.weights.receiving.vllm_receiver",
+    "gpu_runtime.weights.vllm_receiver",
     "gpu_runtime.training.trainer",
 )
 

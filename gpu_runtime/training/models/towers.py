@@ -14,12 +14,28 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from transformers import (
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+)
 from transformers.core_model_loading import revert_weight_conversion
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from tinkerscript.wire.training.models.model_proof import FROZEN
 
 TEXT = "model-text.safetensors"
+
+
+def auto_class(config: Any) -> Any:
+    """Which of transformers' classes loads the folder of this configuration whole: with its tower
+    where it has one.
+    """
+    is_text = (
+        config.get_text_config() is config
+        or type(config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    )
+    return AutoModelForCausalLM if is_text else AutoModelForImageTextToText
 
 
 def has_tower(model: Any) -> bool:

@@ -24,7 +24,7 @@ from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
-from gpu_runtime.training.deepspeed_config import deepspeed_config
+from gpu_runtime.training.optimizer import deepspeed_config
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rank_spec import RankSpec
 

@@ -11,9 +11,8 @@ from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models import towers
 from gpu_runtime.training.models.adapters import Adapters
 from gpu_runtime.training.models.export import full_weights, hugging_face_export
-from gpu_runtime.training.models.towers import frozen_names
+from gpu_runtime.training.models.towers import auto_class, frozen_names
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.weights.auto_class import auto_class
 from support.family_checks import drawn_samples, family_gaps, weights_bits
 from support.model_families import TOWERS, WINDOW, family_make
 from support.tiny_model import tiny_model_make

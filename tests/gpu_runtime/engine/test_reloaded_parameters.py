@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from gpu_runtime.weights.receiving.reloaded_parameters import reloads_prepare
+from gpu_runtime.engine.model_repairs import reloads_prepare
 
 
 class GptOssModel(nn.Module):
