@@ -22,7 +22,6 @@ from gpu_runtime.errors import StepRefused
 from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LossConfig
 from gpu_runtime.placement import dtype_name
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
-from tinkerscript.wire.config import SessionConfig
 
 from .cpu.onednn_linear import linear_layers_use_onednn
 from .lora import (
@@ -102,8 +101,17 @@ class RankTrainer:
         config = self.config.model_copy(update={"loss": loss_fn, **loss_config})
         # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
         backward = lambda loss: self.engine.backward(loss * self.spec.world_size)  # noqa: E731
-        model = self._row_model(lambda row: self._scores(config, row), backward)
-        loss = lambda row: partial(row_loss, config, self._loss_inputs(config, row))  # noqa: E731
+        scores = partial(self.engine, with_entropy=True) if config.entropy_coef > 0 else self.engine
+        model = self._row_model(scores, backward)
+
+        def loss(row: RowTensors) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+            inputs = LoopInputs.of(
+                row,
+                reference_K=self._reference_logprobs(row) if config.has_kl_loss else None,
+                base_K=None if self.references.base is None else self.references.base(row),
+            )
+            return partial(row_loss, config, inputs)
+
         totals = torch.zeros(len(STATISTICS), device=self.device)
         computed, values = 0, TokenValues(data, self.device)
         self._routing.begin()
@@ -139,29 +147,13 @@ class RankTrainer:
     def _row_model(
         self, scores: Callable[[RowTensors], Tensor], backward: Callable[[Tensor], None] | None
     ) -> RowModel:
-        rank, ranks, shares_rows = (
-            self.spec.rank,
-            self.spec.world_size,
-            self.config.sequence_parallel,
-        )
-        return RowModel(
-            self.device, scores, backward, rank, ranks, shares_rows, self._kind, self._on_row
-        )
+        of_rank = self.spec.rank, self.spec.world_size, self.config.sequence_parallel
+        return RowModel(self.device, scores, backward, *of_rank, self._kind, self._on_row)
 
     @property
     def _kind(self) -> RowKind:
         kind: RowKind = self.engine.module.kind
         return kind
-
-    def _scores(self, config: SessionConfig, row: RowTensors) -> Tensor:
-        return self.engine(row, with_entropy=True) if config.entropy_coef > 0 else self.engine(row)
-
-    def _loss_inputs(self, config: SessionConfig, row: RowTensors) -> LoopInputs:
-        return LoopInputs.of(
-            row,
-            reference_K=self._reference_logprobs(row) if config.has_kl_loss else None,
-            base_K=None if self.references.base is None else self.references.base(row),
-        )
 
     @torch.no_grad()
     def logprobs(self, data: Sequence[Datum], reference: bool = False) -> list[np.ndarray]:
