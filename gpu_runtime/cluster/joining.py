@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_runtime.errors import NodesDiffer, PlacementImpossible, TrainerFailed
-from gpu_runtime.processes.network import address_toward
+from gpu_runtime.processes.network import address_toward, listens
 from gpu_runtime.processes.starting import environment_now, kept_from_children
 from tinkerscript.processes import machine_share
 
@@ -154,7 +154,7 @@ def _head(own: str, port: int) -> Iterator[str]:
         command = node_command(own=own, port=port, folder=str(folder / "ray"))
         with _running(command, end_by=signal.SIGKILL) as head:
             until = time.monotonic() + HEAD_S
-            while not _listens(own, port):
+            while not listens(own, port, 1.0):
                 if head.poll() is not None or time.monotonic() > until:
                     raise TrainerFailed("the head of Ray did not start: the session's log says why")
                 time.sleep(POLL_S)
@@ -205,11 +205,3 @@ def _connect(address: str, own: str) -> None:
 def _free_port(own: str) -> int:
     with socket.create_server((own, 0)) as listener:
         return int(listener.getsockname()[1])
-
-
-def _listens(own: str, port: int) -> bool:
-    try:
-        socket.create_connection((own, port), timeout=1).close()
-    except OSError:
-        return False
-    return True

@@ -6,14 +6,13 @@ import logging
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
 
-from gpu_runtime.processes.network import address_toward
+from gpu_runtime.processes.network import address_toward, listens
 
 from .joining import USUAL, node_command
 from .pods import NOTICE, OWN_ADDRESS, PORT, pod_index, pods
@@ -56,23 +55,15 @@ def pod_join() -> int:
     head = pods()[0]
     log.info("pod %d of %d waits for the runtime in %s", pod_index() + 1, len(pods()), head)
     while not over.wait(AGAIN_S):
-        if _reaches(head):
+        if listens(head, PORT, REACH_S):
             has_joined = True
             code = node_run(f"{head}:{PORT}", os.environ[OWN_ADDRESS])
-            if not _reaches(head):
+            if not listens(head, PORT, REACH_S):
                 log.info("the runtime is gone")
                 return 0
             log.error("Ray's process on this node ended with code %d", code)
             return 1
     return 0
-
-
-def _reaches(head: str) -> bool:
-    try:
-        socket.create_connection((head, PORT), timeout=REACH_S).close()
-    except OSError:
-        return False
-    return True
 
 
 if __name__ == "__main__":

@@ -28,6 +28,15 @@ def interface_toward(address: str) -> str:
     )
 
 
+def listens(address: str, port: int, timeout_s: float) -> bool:
+    """Whether a process takes a connection there."""
+    try:
+        socket.create_connection((address, port), timeout_s).close()
+    except OSError:
+        return False
+    return True
+
+
 def own_addresses() -> set[str]:
     """Every address of this machine, of IP version 4 and 6."""
     families = (socket.AF_INET, socket.AF_INET6)
