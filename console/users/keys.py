@@ -67,7 +67,7 @@ def key_create(
         user=user,
         name=name,
         prefix=secret[:SHOWN_CHARACTERS],
-        sha256=_sha256(secret),
+        sha256=sha256_of(secret),
         scopes=[Scope(scope).value for scope in scopes],
         allowed_models=allowed_models,
         spend_cap_s=spend_cap_s,
@@ -108,7 +108,7 @@ def key_revoke(*, project: Project, user: User, key_id: str) -> None:
 
 def key_authenticate(*, secret: str) -> ApiKey:
     """The key whose secret this is. Raises Unauthenticated, in the same words for every reason."""
-    digest = _sha256(secret)
+    digest = sha256_of(secret)
     now = timezone.now()
     key = next(iter(ApiKey.objects.select_related("project", "user").filter(sha256=digest)), None)
     # The look-up compares hashes of 256 random bits, so its timing reveals nothing; the comparison
@@ -237,5 +237,6 @@ def _is_good(key: ApiKey, now: datetime) -> bool:
     return key.maker_role is not None
 
 
-def _sha256(secret: str) -> str:
+def sha256_of(secret: str) -> str:
+    """What is kept of a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -96,16 +96,25 @@ def _erase(record: EpisodeRecord, turn: Turn, *, by_runtime: bool) -> None:
         _part_rewrite(session, part, episode_id, turn)
     if not by_runtime:
         # No runtime is there that could commit an upload; what it sent of one may have the episode.
-        _uploads(session).delete()
-        for folder in FOLDERS:
-            for key, upload_id, _ in list(object_store.multipart_list(_prefix(session, folder))):
-                object_store.multipart_abort(key, upload_id)
+        uploads_drop(session)
         Session.objects.filter(id=session.id).update(journal=None, journal_bytes=0)
     turn.renew()
     gone = [pack for pack in replaced if not pack.episodes.exclude(id=record.id).exists()]
     _unnamed_remove(session, gone=gone)
-    if by_runtime:
-        return
+    if not by_runtime:
+        local_copies_remove(session)
+
+
+def uploads_drop(session: Session) -> None:
+    """Drop every upload of episodes that is under way: rows, and parts in the store."""
+    _uploads(session).delete()
+    for folder in FOLDERS:
+        for key, upload_id, _ in list(object_store.multipart_list(folder_prefix(session, folder))):
+            object_store.multipart_abort(key, upload_id)
+
+
+def local_copies_remove(session: Session) -> None:
+    """Remove what this machine keeps of the session's episodes."""
     for pattern in LOCAL_COPIES:
         for path in (settings.DATA / "runtimes" / session.id).glob(pattern):
             path.unlink(missing_ok=True)
@@ -213,7 +222,7 @@ def _unnamed_remove(session: Session, *, gone: list[EpisodePack]) -> None:
     what it became.
     """
     listed = [
-        key for folder in FOLDERS for key in object_store.keys_under(_prefix(session, folder))
+        key for folder in FOLDERS for key in object_store.keys_under(folder_prefix(session, folder))
     ]
     named = {
         file["key"] for files in _uploads(session).values_list("files", flat=True) for file in files
@@ -233,7 +242,8 @@ def _uploads(session: Session) -> QuerySet[Upload]:
     return session.uploads.filter(checkpoint=None)
 
 
-def _prefix(session: Session, folder: str) -> str:
+def folder_prefix(session: Session, folder: str) -> str:
+    """What every key of such a folder of the session begins with."""
     return f"sessions/{session.id}/{folder}/"
 
 

@@ -21,7 +21,12 @@ from console.live.services import event_note
 from console.object_store import client as object_store
 from console.sessions.episodes.models import EpisodeAnnotation, EpisodeTextBlock
 from console.sessions.models import ArchivePart, EpisodePack, EpisodeRecord, Session
-from console.sessions.runtime.episode_erasure import FOLDERS, LOCAL_COPIES
+from console.sessions.runtime.episode_erasure import (
+    FOLDERS,
+    folder_prefix,
+    local_copies_remove,
+    uploads_drop,
+)
 from console.sessions.runtime.session_turn import Turn, session_turn
 from console.sessions.states import ENDED
 from console.sessions.tasks.models import QueuedTask
@@ -68,9 +73,7 @@ def _session_expire(session: Session, ends_at: float) -> None:
     try:
         with session_turn(session.id) as turn:
             _objects_remove(session, turn, ends_at)
-            for pattern in LOCAL_COPIES:
-                for path in (settings.DATA / "runtimes" / session.id).glob(pattern):
-                    path.unlink(missing_ok=True)
+            local_copies_remove(session)
             Session.objects.filter(id=session.id).update(journal=None, journal_bytes=0)
             for rows in _rows_of(session):
                 _rows_remove(rows, turn, ends_at)
@@ -85,13 +88,10 @@ def _session_expire(session: Session, ends_at: float) -> None:
 
 def _objects_remove(session: Session, turn: Turn, ends_at: float) -> None:
     # No runtime is there that could commit an upload; a row of one names objects that go.
-    session.uploads.filter(checkpoint=None).delete()
+    uploads_drop(session)
     for folder in FOLDERS:
-        prefix = f"sessions/{session.id}/{folder}/"
-        for key, upload_id, _ in list(object_store.multipart_list(prefix)):
-            object_store.multipart_abort(key, upload_id)
         some: list[str] = []
-        for key in object_store.keys_under(prefix):
+        for key in object_store.keys_under(folder_prefix(session, folder)):
             some.append(key)
             if len(some) == AT_ONCE:
                 _go_on(turn, ends_at)

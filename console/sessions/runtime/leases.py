@@ -5,7 +5,6 @@ Issuing a new one replaces the old, which fences the runtime that had it: every 
 row and compares first.
 """
 
-import hashlib
 import hmac
 import json
 import re
@@ -35,6 +34,7 @@ from console.sessions.runtime.pace import PACE
 from console.sessions.runtime.stored_files import starting_points, stored_file
 from console.sessions.states import UNWRITTEN, Actor, Desired
 from console.sessions.transitions import NO_LEASE, OF_RUNTIMES, checkpoints_fail, session_move
+from console.users.keys import sha256_of
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind, StepMetrics
@@ -71,9 +71,9 @@ def lease_issue(*, session: Session) -> str:
     """
     token = f"{PREFIX}{session.id}.{secrets.token_hex(32)}"
     with transaction.atomic(savepoint=False):
-        span_open(session=session, lease_sha256=_sha256(token), gpus=session.devices)
+        span_open(session=session, lease_sha256=sha256_of(token), gpus=session.devices)
         Session.objects.filter(id=session.id).update(
-            lease_sha256=_sha256(token),
+            lease_sha256=sha256_of(token),
             lease_expires_at=timezone.now() + timedelta(seconds=settings.LEASE_S),
             address="",
             gateway_port=None,
@@ -99,10 +99,9 @@ def lease_check(*, token: str) -> Session:
     if (
         session is None
         or not session.lease_sha256
-        or not hmac.compare_digest(session.lease_sha256, _sha256(token))
+        or not hmac.compare_digest(session.lease_sha256, sha256_of(token))
+        or SessionState(session.state).is_terminal
     ):
-        raise _stale()
-    if SessionState(session.state).is_terminal:
         raise _stale()
     return session
 
@@ -316,10 +315,6 @@ def _orders(row: Session, *, restarts: int) -> Orders:
         ],
         heartbeat_s=PACE.next_s(row.id),
     )
-
-
-def _sha256(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _stale() -> StaleLease:

@@ -5,7 +5,6 @@ A link is as good as its maker: it reads while the person, or the API key that m
 sessions of the project. One that was made with a key ends with that key.
 """
 
-import hashlib
 import secrets
 from datetime import timedelta
 from typing import Any
@@ -19,7 +18,7 @@ from console.errors import NotFound, QuotaExceeded, Unauthenticated
 from console.sessions.models import Session
 from console.sessions.selectors import session_get
 from console.sessions.sharing.models import ShareLink
-from console.users.keys import caller_is_good, person_caller_id
+from console.users.keys import caller_is_good, person_caller_id, sha256_of
 from console.users.models import ApiKey, Membership, Project, User
 from tinkerscript.wire.account import Role
 
@@ -50,7 +49,7 @@ def share_create(
     token = PREFIX + secrets.token_urlsafe(32)
     expires_at = timezone.now() + timedelta(days=expires_in_days)
     link = ShareLink.objects.create(
-        session=session, person=person, key=key, sha256=_sha256(token), expires_at=expires_at
+        session=session, person=person, key=key, sha256=sha256_of(token), expires_at=expires_at
     )
     return link, token
 
@@ -70,7 +69,7 @@ def share_revoke(*, project: Project, session_id: str, share_id: str) -> None:
 def share_authenticate(*, token: str) -> ShareLink:
     """The link whose token this is. Raises Unauthenticated, in the same words for every reason."""
     links = ShareLink.objects.select_related("session__project", "person")
-    link = links.filter(sha256=_sha256(token), expires_at__gt=timezone.now()).first()
+    link = links.filter(sha256=sha256_of(token), expires_at__gt=timezone.now()).first()
     if link is None or not _maker_may(link):
         raise Unauthenticated(
             "This link is not valid: it is unknown, revoked or expired.",
@@ -116,7 +115,3 @@ def _maker_may(link: ShareLink) -> bool:
     return membership is not None and caller_is_good(
         caller_id=person_caller_id(membership=membership)
     )
-
-
-def _sha256(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
