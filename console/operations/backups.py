@@ -11,8 +11,12 @@ them. A runtime's newest seconds are in its journal on its own disk; the copy in
 as the session's journal_interval_s.
 """
 
+import contextlib
 import json
+import logging
 import shutil
+import subprocess
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,15 +27,20 @@ from django.db import connection, transaction
 from console.catalogue.base_models import base_model_resolve
 from console.errors import Conflict, DomainError, InvalidRequest
 from console.object_store import client as object_store
+from console.object_store import seaweedfs
+from console.scheduling.children.supervisor import AlreadyRunning, die_with_parent, lock_take
 from console.scheduling.instance import instance_renew
 from console.sessions.models import Session
 from console.sessions.states import ENDED
 from console.users.models import User
 
+log = logging.getLogger(__name__)
+
 FORMAT = 1
 ROWS, OBJECTS, MARK = "rows.jsonl.gz", "objects", "backup.json"
 SECRETS = ("secret_key", "audit_key")
 MADE_BY_MIGRATIONS = ("contenttypes", "auth.permission")
+START_TIMEOUT_S, END_TIMEOUT_S = 120.0, 30.0
 
 
 def backup_write(folder: Path) -> dict[str, int]:
@@ -123,3 +132,50 @@ def base_models_missing() -> list[str]:
         except DomainError:
             missing.append(name)
     return list(dict.fromkeys(missing))
+
+
+@contextlib.contextmanager
+def store_available() -> Iterator[None]:
+    """A store that takes objects, with its bucket: that of the settings, of `up` where it runs, or
+    one of our own, which is ended afterwards.
+
+    Raises StorageUnavailable, DiskFull, and Conflict when the embedded one cannot be started.
+    """
+    if settings.S3_ENDPOINT_URL:
+        object_store.ready_wait(timeout_s=START_TIMEOUT_S)
+        yield
+        return
+    try:
+        lock = lock_take(settings.DATA / "run")
+    except AlreadyRunning:
+        object_store.ready_wait(timeout_s=START_TIMEOUT_S)
+        yield
+        return
+    with lock, _started():
+        yield
+
+
+@contextlib.contextmanager
+def _started() -> Iterator[None]:
+    (settings.DATA / "s3").mkdir(parents=True, exist_ok=True)
+    with seaweedfs.log_path(settings.DATA).open("ab") as file:
+        try:
+            process = seaweedfs.start(settings.DATA, log=file.fileno(), preexec=die_with_parent)
+        except seaweedfs.WeedMissing as error:
+            raise Conflict(str(error)) from None
+    try:
+        object_store.ready_wait(
+            timeout_s=START_TIMEOUT_S, stopped=lambda: process.poll() is not None
+        )
+        seaweedfs.guards_verify(settings.DATA, timeout_s=START_TIMEOUT_S)
+        yield
+    except seaweedfs.StoreUnguarded as error:
+        raise Conflict(str(error)) from None
+    finally:
+        process.terminate()  # asked: what it was given is on the disk when it has ended
+        try:
+            process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            log.warning("the store did not end within %g s: it is killed", END_TIMEOUT_S)
+            process.kill()
+            process.wait(END_TIMEOUT_S)

@@ -451,7 +451,7 @@ def _store_run() -> None:
     import django
 
     django.setup()
-    from console.operations.embedded_store import store_available
+    from console.operations.backups import store_available
 
     with store_available():
         print("ready", flush=True)

@@ -36,7 +36,7 @@ from support import factories
 from console.object_store import client as object_store
 from console.sessions.models import Checkpoint
 from console.users.selectors import project_get
-from console.operations.embedded_store import store_available
+from console.operations.backups import store_available
 user = factories.user_make("alice")
 project = project_get(user=user)
 session, _ = factories.runtime_make(project)
@@ -50,7 +50,7 @@ LOOK = """
 import hashlib, json, sys
 from console.object_store import client as object_store
 from console.sessions.models import Session
-from console.operations.embedded_store import store_available
+from console.operations.backups import store_available
 from console.users.keys import key_authenticate
 key = key_authenticate(secret=sys.argv[1])
 sessions = Session.objects.filter(project=key.project)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from console.management.commands import up
-from console.operations import embedded_store
+from console.operations import backups
 from console.scheduling.children import supervisor
 from console.scheduling.children.supervisor import Child, Interrupted, Signals, Supervisor
 from support.reconciler_world import World, state_of
@@ -176,9 +176,9 @@ def test_a_store_of_a_command_that_does_not_end_is_killed(
     settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.DATA, process = tmp_path, Deaf()
-    monkeypatch.setattr(embedded_store.seaweedfs, "start", lambda *_, **__: process)
-    monkeypatch.setattr(embedded_store.seaweedfs, "guards_verify", lambda *_, **__: None)
-    monkeypatch.setattr(embedded_store.object_store, "ready_wait", lambda **_: None)
-    with embedded_store._started():  # noqa: SLF001 - what starts one where no server runs
+    monkeypatch.setattr(backups.seaweedfs, "start", lambda *_, **__: process)
+    monkeypatch.setattr(backups.seaweedfs, "guards_verify", lambda *_, **__: None)
+    monkeypatch.setattr(backups.object_store, "ready_wait", lambda **_: None)
+    with backups._started():  # noqa: SLF001 - what starts one where no server runs
         pass
     assert process.is_killed and "the store did not end" in caplog.text

@@ -5,8 +5,7 @@ from pathlib import Path
 from django.core.management.base import CommandParser
 
 from console.management.base import ServerCommand
-from console.operations.backups import backup_restore, base_models_missing
-from console.operations.embedded_store import store_available
+from console.operations.backups import backup_restore, base_models_missing, store_available
 
 
 class Command(ServerCommand):
