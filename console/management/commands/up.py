@@ -98,6 +98,8 @@ class Command(ServerCommand):
                 raise
             finally:
                 self._stop()
+                if self._listener is not None:  # it was open for as long as runtimes may ask
+                    self._listener.close()
 
     def _start(self) -> None:
         self._children.clear_predecessors()
@@ -268,8 +270,6 @@ class Command(ServerCommand):
         if self._has_tables:
             self._release_runtimes()
         self._children.stop("store", force=self._force)
-        if self._listener is not None:  # it was open for as long as runtimes may ask
-            self._listener.close()
 
     def _launchers_get(self) -> tuple[Launcher, dict[str, Launcher]]:
         try:
