@@ -7,33 +7,51 @@ wait and fail alike.
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from .arguments import NamedArguments, check_client_options, parameters_of
-from .client import TinkerScript
+from .arguments import NamedArguments, parameters_of
+from .client import TinkerScript, options_check
 from .connection import forks
 from .connection.waiting import Wait
-from .episodes.async_episode import AsyncEpisode, BeginningEpisode, belongs_to_its_loop
+from .episodes.async_episode import (
+    AsyncEpisode,
+    Awaiting,
+    BeginningEpisode,
+    awaited,
+    belongs_to_its_loop,
+)
 from .episodes.begins import give_up
 from .episodes.current_episode import CurrentEpisode
 from .episodes.episode import Episode
-from .episodes.episode_loop import no_open_episode
 from .episodes.episode_state import EpisodeState
 from .errors import ClientClosed
 from .reports import Report
-from .rollouts.async_task_queue import AsyncTaskQueue
-from .sessions import starting
-from .sessions.async_session import AsyncSession
+from .rollouts.task_queue import TaskQueue
 from .wire.episodes import EpisodeView
+from .wire.events import Event, EventKind
 
 T = TypeVar("T")
+END = object()
 MAX_THREADS = 4096  # they are made as they are needed
 
 
-class AsyncTinkerScript(NamedArguments, AsyncSession):
+class AsyncTaskQueue(Awaiting[TaskQueue]):
+    """As TaskQueue, whose parameters, results and errors its methods have. They wait in a thread:
+    the loop goes on.
+
+    Example: ``await session.tasks.put(rows); await session.tasks.wait(timeout_s=3600)``
+    """
+
+    put = awaited(TaskQueue.put)
+    evaluate = awaited(TaskQueue.evaluate)
+    counts = awaited(TaskQueue.counts)
+    wait = awaited(TaskQueue.wait)
+
+
+class AsyncTinkerScript(NamedArguments):
     """As TinkerScript, for asyncio: the same options and methods, awaited. ``async with`` starts
     and closes it.
 
@@ -56,12 +74,7 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
         self._start = partial(TinkerScript, *values, **named)
         bound = inspect.signature(TinkerScript.__init__).bind(None, *values, **named)
         bound.apply_defaults()
-        given = bound.arguments
-        check_client_options(given)
-        of_session = {field: given[field] for field in ("name", "priority", "budget")}
-        starting.session_request(
-            given["base_model"], given["session_id"], given["config"], **of_session
-        )
+        options_check(bound.arguments)
         self._session: TinkerScript | None = None
         self._current = CurrentEpisode()
         self.after_fork()
@@ -92,6 +105,42 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
         """Whether close() was called."""
         return self.sync.closed
 
+    # Of Session: parameters, results and errors are the same.
+    status = awaited(TinkerScript.status)
+    accounting = awaited(TinkerScript.accounting)
+    flush = awaited(TinkerScript.flush)
+    episode_calls = awaited(TinkerScript.episode_calls)
+    checkpoints = awaited(TinkerScript.checkpoints)
+    save_checkpoint = awaited(TinkerScript.save_checkpoint)
+    download_tuned_model = awaited(TinkerScript.download_tuned_model)
+    download_checkpoint = awaited(TinkerScript.download_checkpoint)
+    download_batch = awaited(TinkerScript.download_batch)
+    download_record = awaited(TinkerScript.download_record)
+    download_episodes = awaited(TinkerScript.download_episodes)
+    rescore = awaited(TinkerScript.rescore)
+    update = awaited(TinkerScript.update)
+    stop = awaited(TinkerScript.stop)
+    suspend = awaited(TinkerScript.suspend)
+    resume = awaited(TinkerScript.resume)
+    plot = awaited(TinkerScript.plot)
+
+    async def episodes(self) -> AsyncIterator[EpisodeView]:
+        """Every episode, newest first."""
+        async for view in self._each(self.sync.episodes):
+            yield view
+
+    async def events(
+        self, after: int = 0, kinds: Collection[EventKind | str] | None = None, follow: bool = False
+    ) -> AsyncIterator[Event]:
+        """As TinkerScript.events()."""
+        async for event in self._each(partial(self.sync.events, after, kinds, follow)):
+            yield event
+
+    async def _each(self, iterate: Callable[[], Iterable[T]]) -> AsyncIterator[T]:
+        iterator = iter(iterate())
+        while (item := await self._run(partial(next, iterator, END))) is not END:
+            yield item
+
     async def begin_episode(
         self, task: str | None = None, eval: bool = False, timeout: float | None = None
     ) -> AsyncEpisode:
@@ -100,11 +149,7 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
 
         Cancelled while it waits, it leaves no episode behind.
         """
-        earlier = self._current.get()
-        supersedes = earlier if earlier is not None and earlier.is_open else None
-        if supersedes is None:
-            self._current.set(None)
-        wait = Wait()
+        supersedes, wait = self._current.superseded(), Wait()
         begin = partial(
             self.sync.begin_for, wait, supersedes, task=task, eval=eval, timeout=timeout
         )
@@ -131,10 +176,8 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
         """End ``episode``, or else the current one of this asyncio task. As TinkerScript's."""
         if episode is not None:
             return await episode.end(workflow_output)
-        current = self._current.get()
-        if current is None or not current.can_end_with(workflow_output):
-            raise no_open_episode(current)
-        return await self._run(lambda: current.end(workflow_output))
+        current = self._current.to_end(workflow_output)
+        return await self._run(partial(current.end, workflow_output))
 
     async def abort_episode(
         self, reason: str | BaseException = "aborted", *, episode: AsyncEpisode | None = None
@@ -142,10 +185,7 @@ class AsyncTinkerScript(NamedArguments, AsyncSession):
         """Abandon ``episode``, or else the current one of this asyncio task. As TinkerScript's."""
         if episode is not None:
             return await episode.abandon(reason)
-        current = self._current.get()
-        if current is None or not current.is_open:
-            raise no_open_episode(current)
-        return await self._run(lambda: current.abandon(reason))
+        return await self._run(partial(self._current.to_abandon().abandon, reason))
 
     async def rollouts(
         self, agent: Callable[..., Any], tasks: Iterable[Any], **options: Any

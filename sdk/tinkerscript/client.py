@@ -3,10 +3,13 @@ the model home.
 """
 
 import asyncio
+import atexit
 import contextlib
 import logging
 import os
+import sys
 import threading
+import weakref
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Unpack
@@ -23,15 +26,33 @@ from .errors import (
     TinkerScriptError,
 )
 from .rollouts.session_rollouts import SessionRollouts
-from .sessions import flushing, process_sessions, starting
+from .sessions import flushing, starting
 from .sessions.session import OnProgress
 from .sessions.session_options import SessionOptions
 from .sessions.starting import connect
-from .wire.sessions import Budget
+from .wire.sessions import Budget, SessionCreate
 
 CLOSE_RETRY_S = 30.0
 CLOSE_ABANDON_S = 5.0  # for all of them together
+INTERRUPTED_CLOSE_S = 10.0
 log = logging.getLogger("tinkerscript")
+# The sessions that this process holds, by server and id; and those that it made, by the process
+# that did, for a forked one is another.
+_sessions: "weakref.WeakValueDictionary[tuple[str, str], TinkerScript]" = (
+    weakref.WeakValueDictionary()
+)
+_to_stop: "weakref.WeakKeyDictionary[TinkerScript, int]" = weakref.WeakKeyDictionary()
+
+
+def options_check(given: Mapping[str, Any]) -> SessionCreate | None:
+    """The arguments of TinkerScript(), by name: the session to create, or None to attach to one.
+    Raises InvalidRequest and UnknownOption.
+    """
+    check_client_options(given)
+    own = {field: given[field] for field in ("name", "priority", "budget")}
+    return starting.session_request(
+        given["base_model"], given["session_id"], given["config"], **own
+    )
 
 
 class TinkerScript(SessionRollouts):
@@ -95,22 +116,7 @@ class TinkerScript(SessionRollouts):
         SessionFailed, ServerUnreachable, IncompatibleServer, WaitTimeout. A session that was made
         here and did not become ready is stopped again.
         """
-        given = {
-            "base_url": base_url,
-            "api_key": api_key,
-            "session_id": session_id,
-            "wait_timeout_s": wait_timeout_s,
-            "begin_timeout_s": begin_timeout_s,
-            "retry_timeout_s": retry_timeout_s,
-            "timeout_s": timeout_s,
-            "proxy": proxy,
-            "ca_file": ca_file,
-            "on_progress": on_progress,
-        }
-        check_client_options(given)
-        wanted = starting.session_request(
-            base_model, session_id, config, name=name, priority=priority, budget=budget
-        )
+        wanted = options_check(locals())
         options = HttpOptions(proxy=proxy, ca_file=ca_file, timeout_s=timeout_s)
         transport = connect(base_url, api_key, retry_timeout_s=retry_timeout_s, options=options)
         try:
@@ -129,9 +135,9 @@ class TinkerScript(SessionRollouts):
         self._closing = threading.Lock()
         self._process = os.getpid()
         forks.watch(self)
-        process_sessions.add(
-            self, (transport.base_url, self.id), stop_if_interrupted=wanted is not None
-        )
+        _sessions[transport.base_url, self.id] = self
+        if wanted is not None:
+            _to_stop[self] = os.getpid()
 
     def _wait_until_ready(
         self,
@@ -232,7 +238,7 @@ class TinkerScript(SessionRollouts):
             if issubclass(
                 kind, (KeyboardInterrupt, asyncio.CancelledError)
             ):  # who pressed Ctrl-C waits for no server that is away
-                self.close(timeout_s=process_sessions.CLOSE_TIMEOUT_S)
+                self.close(timeout_s=INTERRUPTED_CLOSE_S)
             else:
                 self.close()
         except TinkerScriptError as problem:  # the loop's own exception matters more
@@ -254,8 +260,8 @@ def attach(
     """The session with this id in this process: the one that is here already, or a new connection
     to it.
     """
-    here = process_sessions.get((base_url, session_id))
-    if isinstance(here, TinkerScript) and not here.closed:
+    here = _sessions.get((base_url, session_id))
+    if here is not None and not here.closed:
         return here
     attached = TinkerScript(
         session_id=session_id,
@@ -269,3 +275,15 @@ def attach(
     )
     attached._process = -1  # close() here does not stop what others use  # noqa: SLF001 - this module's own class
     return attached
+
+
+@atexit.register
+def _stop_interrupted() -> None:
+    """No session stays in the queue, or on a device, that only this process knew of."""
+    if not issubclass(getattr(sys, "last_type", None) or object, KeyboardInterrupt):
+        return
+    for session, process in list(_to_stop.items()):
+        if process == os.getpid() and not session.closed:
+            with contextlib.suppress(TinkerScriptError):
+                session.close(stop=True, timeout_s=INTERRUPTED_CLOSE_S)
+                sys.stderr.write(f"Interrupted: session {session.id} was stopped.\n")

@@ -9,13 +9,12 @@ from sdk.rest_server import API_KEY
 
 from tinkerscript import AsyncTinkerScript, client
 from tinkerscript.episodes import episode
-from tinkerscript.sessions import process_sessions
 
 
 def test_ctrl_c_while_the_server_is_away_ends_soon_and_names_the_session(
     server, connect, said, pauses, monkeypatch
 ):
-    monkeypatch.setattr(process_sessions, "CLOSE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(client, "INTERRUPTED_CLOSE_S", 0.2)
     session = connect()
     with pytest.raises(KeyboardInterrupt), session:
         server.stop()
@@ -47,7 +46,7 @@ def test_an_exception_while_the_server_is_away_is_seen_soon(
 def test_ctrl_c_in_an_asyncio_loop_while_the_server_is_away_does_too(
     server, said, pauses, monkeypatch
 ):
-    monkeypatch.setattr(process_sessions, "CLOSE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(client, "INTERRUPTED_CLOSE_S", 0.2)
 
     async def loop():
         async with AsyncTinkerScript("SmolLM2", base_url=server.url, api_key=API_KEY):

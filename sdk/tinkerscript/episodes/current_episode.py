@@ -23,7 +23,14 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from tinkerscript.errors import NoOpenEpisode
+
 from .episode_state import EpisodeState
+
+ENDED_HINT = (
+    "An episode is ended once, and its output cannot be changed. Begin the next one with "
+    "begin_episode() before the agent runs again."
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,38 @@ class CurrentEpisode:
             else {}
         )
         _slots.set({**others, **mine})
+
+    def superseded(self) -> EpisodeState | None:
+        """The caller's open episode, which a begin replaces. One that is over is forgotten: it is
+        not "the current one" if the begin fails.
+        """
+        earlier = self.get()
+        if earlier is not None and earlier.is_open:
+            return earlier
+        self.set(None)
+        return None
+
+    def to_end(self, output: Any) -> EpisodeState:
+        """The caller's episode that ``output`` can end. Raises NoOpenEpisode, InvalidReward."""
+        current = self.get()
+        if current is None or not current.can_end_with(output):
+            raise _no_open_episode(current)
+        return current
+
+    def to_abandon(self) -> EpisodeState:
+        """The caller's open episode. Raises NoOpenEpisode."""
+        current = self.get()
+        if current is None or not current.is_open:
+            raise _no_open_episode(current)
+        return current
+
+
+def _no_open_episode(last: EpisodeState | None) -> NoOpenEpisode:
+    known = "" if last is None else f"; its last, {last.id}, is over: {last.closed_because}"
+    return NoOpenEpisode(
+        f"This thread or asyncio task has no open episode{known}.",
+        hint="" if last is None or last.result is None else ENDED_HINT,
+    )
 
 
 def in_notebook_cell() -> bool:

@@ -11,7 +11,7 @@ from tinkerscript.arguments import wrong
 from tinkerscript.connection.session_errors import describe
 from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import Wait, WaitingNotice
-from tinkerscript.errors import NoOpenEpisode, NotFound, TinkerScriptError
+from tinkerscript.errors import NotFound, TinkerScriptError
 from tinkerscript.sessions.session import Session
 from tinkerscript.wire.episodes import (
     EpisodeBegin,
@@ -27,12 +27,6 @@ from .episode_state import EpisodeState
 from .group_watch import GroupWatch
 from .heartbeats import Heartbeats
 from .never_ended import SUPERSEDED, NeverEnded
-
-ENDED_HINT = (
-    "An episode is ended once, and its output cannot be changed. Begin the next one with "
-    "begin_episode() before the "
-    "agent runs again."
-)
 
 
 class EpisodeLoop(Session):
@@ -110,11 +104,7 @@ class EpisodeLoop(Session):
         self, wait: Wait, *, task: str | None, eval: bool, timeout: float | None = None
     ) -> Episode:
         """As begin_episode(), with a wait that can be given up."""
-        earlier = self._current.get()
-        supersedes = earlier if earlier is not None and earlier.is_open else None
-        if supersedes is None:
-            # what ended before this begin is not "the current one" if the begin fails
-            self._current.set(None)
+        supersedes = self._current.superseded()
         state, episode = self.begin_for(wait, supersedes, task=task, eval=eval, timeout=timeout)
         self._current.set(state)
         return episode
@@ -181,10 +171,7 @@ class EpisodeLoop(Session):
         """
         if episode is not None:
             return _an_episode(episode).end(workflow_output)
-        current = self._current.get()
-        if current is None or not current.can_end_with(workflow_output):
-            raise no_open_episode(current)
-        return current.end(workflow_output)
+        return self._current.to_end(workflow_output).end(workflow_output)
 
     def abort_episode(
         self, reason: str | BaseException = "aborted", *, episode: Episode | None = None
@@ -195,10 +182,7 @@ class EpisodeLoop(Session):
         """
         if episode is not None:
             return _an_episode(episode).abandon(reason)
-        current = self._current.get()
-        if current is None or not current.is_open:
-            raise no_open_episode(current)
-        return current.abandon(reason)
+        return self._current.to_abandon().abandon(reason)
 
     def leave_episodes(self, episode_ids: Sequence[str]) -> None:
         """Neither end nor abandon these from here on: what becomes of them is another process's."""
@@ -229,12 +213,3 @@ def _an_episode(episode: Episode) -> Episode:
     if not isinstance(episode, Episode):
         raise wrong("episode", episode, "what begin_episode() returned")
     return episode
-
-
-def no_open_episode(last: EpisodeState | None) -> NoOpenEpisode:
-    """The error of a caller who has none; ``last`` is the one that they had."""
-    known = "" if last is None else f"; its last, {last.id}, is over: {last.closed_because}"
-    return NoOpenEpisode(
-        f"This thread or asyncio task has no open episode{known}.",
-        hint="" if last is None or last.result is None else ENDED_HINT,
-    )
