@@ -4,13 +4,18 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, Unpack
 
 from pydantic import BaseModel
 
 from tinkerscript.arguments import count
-from tinkerscript.errors import SessionNotReady, TinkerScriptError
-from tinkerscript.wire.calls import EpisodeCalls
+from tinkerscript.errors import (
+    SessionEnded,
+    SessionFailed,
+    SessionNotReady,
+    TinkerScriptError,
+    WaitTimeout,
+)
 from tinkerscript.wire.checkpoints import (
     CheckpointCreate,
     CheckpointDownload,
@@ -28,27 +33,66 @@ from tinkerscript.wire.episodes import (
     EpisodeList,
     EpisodesHeartbeat,
     EpisodesHeartbeatResult,
-    EpisodesRescore,
-    EpisodesRescored,
     EpisodeView,
     WorkflowOutput,
 )
-from tinkerscript.wire.events import Evaluation, Event, EventKind, EventPage
-from tinkerscript.wire.sessions import Accounting, SessionView
-from tinkerscript.wire.training.changes import ConfigChange, ConfigUpdate
+from tinkerscript.wire.errors import ErrorCode
+from tinkerscript.wire.events import EventKind, EventPage
+from tinkerscript.wire.sessions import Accounting, Failure, SessionState, SessionView
 
 from .http_client import HttpOptions
-from .session_errors import not_ready_in_time
-from .transport import Transport
+from .transport import Sending, Transport
 from .waiting import Wait
-
-T = TypeVar("T")
-R = TypeVar("R", bound=BaseModel)
 
 EPISODE_CALL_TIMEOUT_S = 60.0  # the API and the gateway may each hold an episode call for 20 s
 ABANDON_RETRY_S = 30.0  # an episode that cannot be abandoned expires anyway
 # of each request as an exception leaves a block: what failed there is to be seen soon
 LEAVE_RETRY_S = 2.0
+
+
+class Page(Protocol):
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+T = TypeVar("T")
+R = TypeVar("R", bound=BaseModel)
+P = TypeVar("P", bound=Page)
+
+
+def pages(read: Callable[[str | None], P]) -> Iterator[P]:
+    """Every page of a list: ``read`` is given None, then the ``next_cursor`` of the page before."""
+    cursor: str | None = None
+    while True:
+        page = read(cursor)
+        yield page
+        cursor = page.next_cursor
+        if not cursor:
+            return
+
+
+def raise_if_over(view: SessionView) -> None:
+    """Raises SessionFailed or SessionEnded when the session will never serve again."""
+    if view.state is SessionState.FAILED:
+        failure = view.failure or Failure(code="unknown", cause="The server gave no cause.")
+        raise SessionFailed(
+            f"Session {view.id} failed ({failure.code}): {failure.cause}",
+            hint=failure.hint,
+            code=ErrorCode.SESSION_FAILED.value,
+            details={"failure": failure.model_dump()},
+        )
+    if view.state.is_terminal or view.state is SessionState.STOPPING:
+        raise SessionEnded(f"Session {view.id} is {view.state.value}.")
+
+
+def describe(view: SessionView) -> str:
+    """State, phase and queue position in a few words."""
+    parts = [f"state {view.state.value}"]
+    if view.phase:
+        parts.append(view.phase)
+    if view.queue_position is not None:
+        parts.append(f"position {view.queue_position} in the queue")
+    return ", ".join(parts)
 
 
 class SessionApi:
@@ -80,30 +124,31 @@ class SessionApi:
         """Wait, but not beyond the end of the connection. Raises ClientClosed."""
         self._transport.sleep(seconds)
 
-    def status(self) -> SessionView:
-        """How the session stands now."""
-        return self._transport.request("GET", self._path, response=SessionView)
-
     def read(self, path: str, response: type[R], **params: Any) -> R:
         """What ``path`` below the session's own returns, in every state of the session."""
-        return self._transport.request(
-            "GET", f"{self._path}{path}", params=params, response=response
-        )
+        return self.send("GET", path, response, params=params)
+
+    def send(self, method: str, path: str, response: type[R], **how: Unpack[Sending]) -> R:
+        """As Transport.request(), of a ``path`` below the session's own."""
+        return self._transport.request(method, f"{self._path}{path}", response=response, **how)
+
+    def status(self) -> SessionView:
+        """How the session stands now."""
+        return self.read("", SessionView)
 
     def accounting(self) -> Accounting:
         """Where every begun episode went; ``begun`` equals the sum of the other numbers."""
-        path = f"{self._path}/accounting"
-        return self.when_ready(lambda: self._transport.request("GET", path, response=Accounting))
+        return self.when_ready(lambda: self.read("/accounting", Accounting))
 
     def stop(self) -> SessionView:
         """Ask the server to end the session; harmless when it has ended."""
-        return self._transport.request("POST", f"{self._path}/stop", response=SessionView)
+        return self.send("POST", "/stop", SessionView)
 
     def suspend(self) -> SessionView:
         """Ask the server to save the session and give up its machine; its next episode or resume()
         wakes it.
         """
-        return self._transport.request("POST", f"{self._path}/suspend", response=SessionView)
+        return self.send("POST", "/suspend", SessionView)
 
     def resume(self, *, trainer_ranks: int | None = None) -> SessionView:
         """Bring a suspended session back, where ``trainer_ranks`` is given under that number of
@@ -114,14 +159,9 @@ class SessionApi:
         ended, and for another ``trainer_ranks`` when it is not suspended; InvalidRequest with both
         sizes for a number of ranks that the server cannot give.
         """
-        params = (
-            {}
-            if trainer_ranks is None
-            else {"trainer_ranks": count("trainer_ranks", trainer_ranks, least=1)}
-        )
-        return self._transport.request(
-            "POST", f"{self._path}/resume", params=params, response=SessionView
-        )
+        if trainer_ranks is not None:
+            trainer_ranks = count("trainer_ranks", trainer_ranks, least=1)
+        return self.send("POST", "/resume", SessionView, params={"trainer_ranks": trainer_ranks})
 
     def event_page(
         self, after: int, *, kind: EventKind | None = None, wait_s: float = 0.0
@@ -129,43 +169,26 @@ class SessionApi:
         """One page of the record; waits up to ``wait_s`` (at most 20) for the next entry when there
         is none.
         """
-        params = {"after": after, "kind": kind.value if kind else None, "wait_s": wait_s or None}
-        return self._transport.request(
-            "GET", f"{self._path}/events", params=params, response=EventPage
-        )
+        only = kind.value if kind else None
+        return self.read("/events", EventPage, after=after, kind=only, wait_s=wait_s or None)
 
     def checkpoints(self) -> list[CheckpointView]:
         """Every checkpoint, newest first."""
-        return self._transport.request(
-            "GET", f"{self._path}/checkpoints", response=CheckpointList
-        ).items
-
-    def checkpoint(self, checkpoint_id: str) -> CheckpointView:
-        """One checkpoint."""
-        return self._transport.request(
-            "GET", f"{self._path}/checkpoints/{checkpoint_id}", response=CheckpointView
-        )
+        return self.read("/checkpoints", CheckpointList).items
 
     def checkpoint_request(self, kind: CheckpointKind) -> CheckpointView:
         """Ask the runtime for a checkpoint and return without waiting for it."""
-        path, body = f"{self._path}/checkpoints", CheckpointCreate(kind=kind)
-        return self._transport.request("POST", path, body=body, response=CheckpointView)
+        body = CheckpointCreate(kind=kind)
+        return self.send("POST", "/checkpoints", CheckpointView, body=body)
 
     def checkpoint_pin(self, checkpoint_id: str, pinned: bool = True) -> CheckpointView:
         """Keep a checkpoint whatever its age, or let it go."""
-        path, body = f"{self._path}/checkpoints/{checkpoint_id}", CheckpointUpdate(pinned=pinned)
-        return self._transport.request("PATCH", path, body=body, response=CheckpointView)
-
-    def evaluation_record(self, evaluation: Evaluation) -> Event:
-        """Add what an evaluation measured to the session's record, where the console draws it."""
-        return self._transport.request(
-            "POST", f"{self._path}/evaluations", body=evaluation, response=Event
-        )
+        path, body = f"/checkpoints/{checkpoint_id}", CheckpointUpdate(pinned=pinned)
+        return self.send("PATCH", path, CheckpointView, body=body)
 
     def checkpoint_urls(self, checkpoint_id: str) -> CheckpointDownload:
         """Fresh presigned URLs of a committed checkpoint."""
-        path = f"{self._path}/checkpoints/{checkpoint_id}/download"
-        return self._transport.request("GET", path, response=CheckpointDownload)
+        return self.read(f"/checkpoints/{checkpoint_id}/download", CheckpointDownload)
 
     def episode_urls(self, annotations_after: int | None = None) -> EpisodeExport:
         """Fresh presigned URLs of the episodes that have been archived, with a page of what people
@@ -173,8 +196,7 @@ class SessionApi:
 
         Raises Conflict while there are none.
         """
-        path, params = f"{self._path}/episodes/export", {"annotations_after": annotations_after}
-        return self._transport.request("GET", path, params=params, response=EpisodeExport)
+        return self.read("/episodes/export", EpisodeExport, annotations_after=annotations_after)
 
     def episode_erase(self, episode_id: str) -> None:
         """Erase what the server keeps of an episode, which takes as long as the copy of a large
@@ -183,9 +205,8 @@ class SessionApi:
         Raises Conflict while training needs it, or the session neither runs nor has ended;
         WaitTimeout.
         """
-        self.when_ready(
-            lambda: self._transport.request("DELETE", f"{self._path}/episodes/{episode_id}")
-        )
+        path = f"{self._path}/episodes/{episode_id}"
+        self.when_ready(lambda: self._transport.request("DELETE", path))
 
     def batch_stream(self, batch: int | str) -> AbstractContextManager[Iterator[bytes]]:
         """A batch as JSON lines, in pieces as they come; one try. Raises NotFound,
@@ -197,17 +218,7 @@ class SessionApi:
         """One page of the episodes, newest first; ``cursor`` is the page before's
         ``next_cursor``.
         """
-        path, params = f"{self._path}/episodes", {"cursor": cursor}
-        return self.when_ready(
-            lambda: self._transport.request("GET", path, params=params, response=EpisodeList)
-        )
-
-    def call_page(self, episode_id: str, cursor: str | None) -> EpisodeCalls:
-        """One page of an episode's calls, in the order of recording."""
-        path, params = f"{self._path}/episodes/{episode_id}/calls", {"cursor": cursor}
-        return self.when_ready(
-            lambda: self._transport.request("GET", path, params=params, response=EpisodeCalls)
-        )
+        return self.when_ready(lambda: self.read("/episodes", EpisodeList, cursor=cursor))
 
     def episode_begin(self, body: EpisodeBegin, wait: Wait | None = None) -> EpisodeBegun:
         """Begin an episode. May wait for a training step, unless ``wait`` is given up."""
@@ -221,48 +232,27 @@ class SessionApi:
         self, episode_id: str, reason: str, *, retry_timeout_s: float = ABANDON_RETRY_S
     ) -> EpisodeView:
         """Abandon an episode by id, trying for a short while only."""
-        return self._transport.request(
+        return self.send(
             "POST",
-            f"{self._path}/episodes/{episode_id}/abandon",
+            f"/episodes/{episode_id}/abandon",
+            EpisodeView,
             body=EpisodeAbandon(reason=reason[:200] or "abandoned"),
-            response=EpisodeView,
             timeout_s=min(EPISODE_CALL_TIMEOUT_S, max(5.0, retry_timeout_s)),
             retry_timeout_s=retry_timeout_s,
         )
 
-    def episodes_rescore(self, body: EpisodesRescore) -> EpisodesRescored:
-        """Other rewards for at most MAX_RESCORED episodes; sent again, it changes nothing more."""
-        path = f"{self._path}/rescore"
-        return self.when_ready(
-            lambda: self._transport.request("POST", path, body=body, response=EpisodesRescored)
-        )
-
-    def config_update(self, body: ConfigUpdate) -> ConfigChange:
-        """Other options from the next step on; sent again, it changes nothing more."""
-        path = f"{self._path}/config"
-        return self.when_ready(
-            lambda: self._transport.request("PATCH", path, body=body, response=ConfigChange)
-        )
-
-    def episode_heartbeat(
-        self, episode_id: str, *, retry_timeout_s: float | None = None
-    ) -> EpisodeView:
-        """Say that an episode is alive; returns how it stands. A lost connection does not fail it
-        (0: one try).
-        """
-        path = f"{self._path}/episodes/{episode_id}/heartbeat"
-        return self._transport.request(
-            "POST", path, response=EpisodeView, timeout_s=10.0, retry_timeout_s=retry_timeout_s
-        )
+    def episode_heartbeat(self, episode_id: str) -> EpisodeView:
+        """Say that an episode is alive; returns how it stands."""
+        path = f"/episodes/{episode_id}/heartbeat"
+        return self.send("POST", path, EpisodeView, timeout_s=10.0)
 
     def episodes_heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
         """Say once that these episodes are alive, at most MAX_HEARTBEATS of them; one try."""
-        path, body = f"{self._path}/heartbeats", EpisodesHeartbeat(episode_ids=list(episode_ids))
-        return self._transport.request(
+        return self.send(
             "POST",
-            path,
-            body=body,
-            response=EpisodesHeartbeatResult,
+            "/heartbeats",
+            EpisodesHeartbeatResult,
+            body=EpisodesHeartbeat(episode_ids=list(episode_ids)),
             timeout_s=10.0,
             retry_timeout_s=0.0,
         )
@@ -288,18 +278,27 @@ class SessionApi:
                     raise self._not_ready_in_time(busy) from busy
                 self._transport.sleep(pause_s)
 
-    def _not_ready_in_time(self, busy: SessionNotReady) -> TinkerScriptError:
+    def _not_ready_in_time(self, busy: SessionNotReady) -> WaitTimeout:
+        """The error of a wait for the session that reached its bound: its state, and its position
+        in the queue.
+        """
         state = busy.details.get("state")
         position = busy.details.get("queue_position")
         if state is None:
             try:
                 view = self.status()
-                state = view.state.value
-                position = view.queue_position
+                state, position = view.state.value, view.queue_position
             except TinkerScriptError:
                 state = "unknown"
-        return not_ready_in_time(
-            self.id, self.ready_timeout_s, busy, state=state, position=position
+        queued = f", position {position} in the queue" if position is not None else ""
+        return WaitTimeout(
+            f"Session {self.id} was not ready in {self.ready_timeout_s:g} s (state: {state}"
+            f"{queued}): {busy.message}",
+            hint="Try again later, or give TinkerScript a longer begin_timeout_s.",
+            code=busy.code,
+            request_id=busy.request_id,
+            status=busy.status,
+            details={**busy.details, "state": state, "queue_position": position},
         )
 
     def _episode_post(
@@ -312,11 +311,11 @@ class SessionApi:
         # one for all tries: a begin or end whose response was lost is not carried out twice
         key = uuid.uuid4().hex
         return self.when_ready(
-            lambda: self._transport.request(
+            lambda: self.send(
                 "POST",
-                f"{self._path}/episodes{path}",
+                f"/episodes{path}",
+                response,
                 body=body,
-                response=response,
                 idempotent_key=key,
                 timeout_s=EPISODE_CALL_TIMEOUT_S,
             ),

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -38,6 +38,16 @@ R = TypeVar("R", bound=BaseModel)
 # What people take for a server's address: an agent's base_url, the REST API, pages of the console.
 PARTS = ("/openai/v1", "/openai", "/api/v1", "/v1", "/console", "/keys", "/sessions", "/docs")
 _INHERITED: list[httpx.Client] = []  # kept: to close the parent's sockets is not the child's affair
+
+
+class Sending(TypedDict, total=False):
+    """How a request is sent, beside its method and path."""
+
+    body: BaseModel | None
+    idempotent_key: str | None
+    params: dict[str, Any] | None
+    timeout_s: float | None
+    retry_timeout_s: float | None
 
 
 class Transport:
@@ -82,30 +92,12 @@ class Transport:
 
     @overload
     def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: BaseModel | None = None,
-        response: type[R],
-        idempotent_key: str | None = None,
-        params: dict[str, Any] | None = None,
-        timeout_s: float | None = None,
-        retry_timeout_s: float | None = None,
+        self, method: str, path: str, *, response: type[R], **how: Unpack[Sending]
     ) -> R: ...
 
     @overload
     def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: BaseModel | None = None,
-        response: None = None,
-        idempotent_key: str | None = None,
-        params: dict[str, Any] | None = None,
-        timeout_s: float | None = None,
-        retry_timeout_s: float | None = None,
+        self, method: str, path: str, *, response: None = None, **how: Unpack[Sending]
     ) -> None: ...
 
     def request(
@@ -113,12 +105,8 @@ class Transport:
         method: str,
         path: str,
         *,
-        body: BaseModel | None = None,
         response: type[R] | None = None,
-        idempotent_key: str | None = None,
-        params: dict[str, Any] | None = None,
-        timeout_s: float | None = None,
-        retry_timeout_s: float | None = None,
+        **how: Unpack[Sending],
     ) -> R | None:
         """Send, retry while the server is away or busy, and return the parsed body (None when
         ``response`` is None).
@@ -128,6 +116,20 @@ class Transport:
         503 ``session_not_ready``, is raised at once. Raises the tree of ``errors``:
         ServerUnreachable when no response came, UnexpectedAnswer when it has another shape.
         """
+        reply = self._reply(method, path, **how)
+        return None if response is None else _decode(reply, response, what=f"{method} {path}")
+
+    def _reply(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: BaseModel | None = None,
+        idempotent_key: str | None = None,
+        params: dict[str, Any] | None = None,
+        timeout_s: float | None = None,
+        retry_timeout_s: float | None = None,
+    ) -> httpx.Response:
         headers = dict(self._headers)
         if method == "POST":
             headers["Idempotency-Key"] = idempotent_key or uuid.uuid4().hex
@@ -143,12 +145,11 @@ class Transport:
             params={k: v for k, v in (params or {}).items() if v is not None},
             timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S)),
         )
-        reply = self._send_with_retries(
+        return self._send_with_retries(
             request,
             self.retry_timeout_s if retry_timeout_s is None else retry_timeout_s,
             what=f"{method} {path}",
         )
-        return None if response is None else _decode(reply, response, what=f"{method} {path}")
 
     @contextmanager
     def stream(self, path: str) -> Iterator[Iterator[bytes]]:

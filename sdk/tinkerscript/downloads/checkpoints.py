@@ -7,8 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from tinkerscript.arguments import path_of
-from tinkerscript.connection.session_api import SessionApi
-from tinkerscript.connection.session_errors import raise_if_over
+from tinkerscript.connection.session_api import SessionApi, raise_if_over
 from tinkerscript.errors import CheckpointFailed, PathInUse, WaitTimeout
 from tinkerscript.wire.checkpoints import (
     CheckpointKind,
@@ -60,7 +59,7 @@ def make(session: SessionApi, kind: CheckpointKind, *, deadline: float) -> Check
             )
         view = session.status()
         session.pause(POLL_INTERVAL_S)
-        checkpoint = session.checkpoint(checkpoint.id)
+        checkpoint = session.read(f"/checkpoints/{checkpoint.id}", CheckpointView)
         if checkpoint.state is not CheckpointState.COMMITTED:
             raise_if_over(view)
     return checkpoint

@@ -20,7 +20,7 @@ from typing import Literal
 from pydantic import BaseModel, ValidationError
 
 from tinkerscript.arguments import path_of
-from tinkerscript.connection.session_api import SessionApi
+from tinkerscript.connection.session_api import SessionApi, pages
 from tinkerscript.errors import DownloadFailed, PathInUse, WaitTimeout
 from tinkerscript.wire.base import Response
 from tinkerscript.wire.checkpoints import CheckpointList, DownloadFile
@@ -82,16 +82,14 @@ def download(
 
 
 def _episodes(session: SessionApi, deadline: float) -> Iterator[EpisodeView]:
-    cursor = None
-    while True:
+    def read(cursor: str | None) -> EpisodeList:
         _check_time(deadline)
-        page = session.read(
+        return session.read(
             "/episodes", EpisodeList, sort="oldest", limit=EPISODES_A_PAGE, cursor=cursor
         )
+
+    for page in pages(read):
         yield from page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 def _events(session: SessionApi, deadline: float) -> Iterator[Event]:
@@ -106,16 +104,13 @@ def _events(session: SessionApi, deadline: float) -> Iterator[Event]:
 
 
 def _document_pages(session: SessionApi, deadline: float) -> Iterator[EpisodeDocuments]:
-    cursor = None
-    while True:
+    def read(cursor: str | None) -> EpisodeDocuments:
         _check_time(deadline)
-        page = session.read(
+        return session.read(
             "/episodes/documents", EpisodeDocuments, limit=DOCUMENTS_A_PAGE, cursor=cursor
         )
-        yield page
-        cursor = page.next_cursor
-        if cursor is None:
-            return
+
+    return pages(read)
 
 
 def _documents_write(session: SessionApi, path: Path, deadline: float) -> list[DownloadFile]:

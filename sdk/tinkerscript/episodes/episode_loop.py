@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tinkerscript.arguments import wrong
-from tinkerscript.connection.session_errors import describe
+from tinkerscript.connection.session_api import describe
 from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import Wait, WaitingNotice
 from tinkerscript.errors import NotFound, TinkerScriptError

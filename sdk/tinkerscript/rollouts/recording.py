@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterator
 
 from tinkerscript.arguments import wrong
-from tinkerscript.connection.session_api import SessionApi
+from tinkerscript.connection.session_api import SessionApi, pages
 from tinkerscript.errors import TinkerScriptError
 from tinkerscript.reports import Report
 from tinkerscript.wire.episodes import EpisodeView
-from tinkerscript.wire.events import MAX_METRICS, MAX_TASKS, Evaluation, TaskScore
+from tinkerscript.wire.events import MAX_METRICS, MAX_TASKS, Evaluation, Event, TaskScore
 
 log = logging.getLogger("tinkerscript")
 
@@ -32,7 +32,8 @@ def evaluation_record(session: SessionApi, report: Report, name: str) -> int | N
         )
     step = max(report.versions) if report.versions else session.status().policy_version
     try:
-        session.evaluation_record(evaluation_of(report, name, step))
+        measured = evaluation_of(report, name, step)
+        session.send("POST", "/evaluations", Event, body=measured)
     except TinkerScriptError as failure:  # the report is the caller's all the same
         log.warning(
             "The evaluation %r of step %d is not in the session's record: %s", name, step, failure
@@ -73,18 +74,13 @@ def evaluation_name_check(name: str) -> None:
 
 def episodes_since(session: SessionApi, latest: EpisodeView | None) -> Iterator[EpisodeView]:
     """Those that began after ``latest``, the newest first."""
-    cursor: str | None = None
-    while True:
-        page = session.episode_page(cursor)
+    for page in pages(session.episode_page):
         for episode in page.items:
             if latest and (
                 episode.episode_id == latest.episode_id or episode.begun_at < latest.begun_at
             ):
                 return
             yield episode
-        cursor = page.next_cursor
-        if not cursor:
-            return
 
 
 def _measured(value: float) -> float | None:

@@ -31,4 +31,4 @@ def update(session: SessionApi, options: Mapping[str, Any]) -> ConfigChange:
         body = ConfigUpdate(**options)
     except ValidationError as failure:
         raise InvalidRequest(f"The options stay as they are: {sentences(failure)}") from failure
-    return session.config_update(body)
+    return session.when_ready(lambda: session.send("PATCH", "/config", ConfigChange, body=body))

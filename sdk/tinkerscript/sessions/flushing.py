@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tinkerscript.arguments import deadline_after
-from tinkerscript.connection.session_api import SessionApi
-from tinkerscript.connection.session_errors import describe, raise_if_over
+from tinkerscript.connection.session_api import SessionApi, describe, pages, raise_if_over
 from tinkerscript.errors import TinkerScriptError, WaitTimeout
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import SampleFate
@@ -94,18 +93,17 @@ def waiting_groups(session: SessionApi) -> Counter[str] | None:
     """
     left = session.accounting().waiting
     groups: Counter[str] = Counter()
-    cursor: str | None = None
-    while left > 0:
-        page = session.episode_page(cursor)
+    if left <= 0:
+        return groups
+    for page in pages(session.episode_page):
         accepted = [
             e.group_key or e.episode_id for e in page.items if e.fate is SampleFate.ACCEPTED
         ]
         groups.update(accepted)
         left -= len(accepted)
-        cursor = page.next_cursor
-        if not cursor:
-            return None if left > 0 else groups
-    return groups
+        if left <= 0:
+            return groups
+    return None
 
 
 def left_over(config: SessionConfig, waiting: Mapping[str, int]) -> str:

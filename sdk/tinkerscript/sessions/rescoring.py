@@ -4,11 +4,12 @@ judge.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 
 from pydantic import ValidationError
 
-from tinkerscript.connection.session_api import SessionApi
+from tinkerscript.connection.session_api import SessionApi, pages
 from tinkerscript.connection.user_calls import each_within
 from tinkerscript.errors import InvalidReward
 from tinkerscript.wire.episodes import (
@@ -37,7 +38,7 @@ def rescore(session: SessionApi, rewards: Rewards) -> EpisodesRescored:
         wanted = {episode.episode_id: reward for episode, reward in judged if reward is not None}
     done = EpisodesRescored(changes=[], unchanged=[], refused={})
     for body in list(_requests(wanted)):  # all are checked before the first is sent
-        part = session.episodes_rescore(body)
+        part = session.when_ready(partial(_send, session, body))
         done = EpisodesRescored(
             changes=done.changes + part.changes,
             unchanged=done.unchanged + part.unchanged,
@@ -47,6 +48,11 @@ def rescore(session: SessionApi, rewards: Rewards) -> EpisodesRescored:
         first, why = next(iter(done.refused.items()))
         log.warning("%d episodes keep their reward; %s: %s.", len(done.refused), first, why)
     return done
+
+
+def _send(session: SessionApi, body: EpisodesRescore) -> EpisodesRescored:
+    """For at most MAX_RESCORED episodes; sent again, it changes nothing more."""
+    return session.send("POST", "/rescore", EpisodesRescored, body=body)
 
 
 def _requests(wanted: Mapping[str, float]) -> Iterator[EpisodesRescore]:
@@ -61,12 +67,11 @@ def _requests(wanted: Mapping[str, float]) -> Iterator[EpisodesRescore]:
 
 def _waiting(session: SessionApi) -> Iterator[EpisodeView]:
     """Those that wait to be trained, as the server was told of them: seconds after their end."""
-    cursor = None
-    while True:
-        page = session.read(
+
+    def read(cursor: str | None) -> EpisodeList:
+        return session.read(
             "/episodes", EpisodeList, fate="waiting", sort="oldest", limit=PAGE, cursor=cursor
         )
+
+    for page in pages(read):
         yield from page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            return

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Unpack
 
 from tinkerscript.arguments import NamedArguments, deadline_after, wrong
-from tinkerscript.connection.session_api import SessionApi
-from tinkerscript.connection.session_errors import describe, raise_if_over
+from tinkerscript.connection.session_api import SessionApi, describe, pages, raise_if_over
 from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import NOTICE_AFTER_S
 from tinkerscript.curve import REWARD, Plot, picture_path, session_plot
@@ -17,7 +16,7 @@ from tinkerscript.downloads import batches, checkpoints, record
 from tinkerscript.downloads import episodes as episode_files
 from tinkerscript.downloads.checkpoints import TunedModel
 from tinkerscript.errors import ClientClosed, WaitTimeout
-from tinkerscript.wire.calls import CallView, EpisodeCalls
+from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointView
 from tinkerscript.wire.episodes import EpisodesRescored, EpisodeView
 from tinkerscript.wire.events import Event, EventKind
@@ -41,15 +40,14 @@ POLL_INTERVAL_S = 2.0  # phase and queue position change without an event
 
 def session_list(transport: Transport) -> Iterator[SessionView]:
     """Every session of the key's project, newest first."""
-    cursor = None
-    while True:
-        page = transport.request(
+
+    def read(cursor: str | None) -> SessionList:
+        return transport.request(
             "GET", "/v1/sessions", params={"cursor": cursor}, response=SessionList
         )
+
+    for page in pages(read):
         yield from page.items
-        cursor = page.next_cursor
-        if not cursor:
-            return
 
 
 def _kinds_checked(kinds: Collection[EventKind | str]) -> set[EventKind]:
@@ -82,26 +80,21 @@ class Session(NamedArguments, SessionApi):
 
     def episodes(self) -> Iterator[EpisodeView]:
         """Every episode, newest first."""
-        cursor: str | None = None
-        while True:
-            page = self.episode_page(cursor)
+        for page in pages(self.episode_page):
             yield from page.items
-            cursor = page.next_cursor
-            if not cursor:
-                return
 
     def episode_calls(self, episode_id: str) -> EpisodeCalls:
         """Every LLM call of an episode with its token ids, in the order of recording, and how they
         merged.
         """
-        items: list[CallView] = []
-        cursor: str | None = None
-        while True:
-            page = self.call_page(episode_id, cursor)
-            items += page.items
-            cursor = page.next_cursor
-            if not cursor:
-                return page.model_copy(update={"items": items})
+        path = f"/episodes/{episode_id}/calls"
+        read = [
+            *pages(
+                lambda cursor: self.when_ready(lambda: self.read(path, EpisodeCalls, cursor=cursor))
+            )
+        ]
+        items = [call for page in read for call in page.items]
+        return read[-1].model_copy(update={"items": items})
 
     def events(
         self, after: int = 0, kinds: Collection[EventKind | str] | None = None, follow: bool = False
