@@ -16,7 +16,7 @@ from typing import Any, Unpack
 
 from .arguments import check_client_options, seconds
 from .connection import forks
-from .connection.compatibility import check_server
+from .connection.connecting import connect
 from .connection.http_client import HttpOptions
 from .connection.session_api import LEAVE_RETRY_S
 from .errors import (
@@ -29,7 +29,6 @@ from .rollouts.session_rollouts import SessionRollouts
 from .sessions import flushing, starting
 from .sessions.session import OnProgress
 from .sessions.session_options import SessionOptions
-from .sessions.starting import connect
 from .wire.sessions import Budget, SessionCreate
 
 CLOSE_RETRY_S = 30.0
@@ -120,9 +119,6 @@ class TinkerScript(SessionRollouts):
         options = HttpOptions(proxy=proxy, ca_file=ca_file, timeout_s=timeout_s)
         transport = connect(base_url, api_key, retry_timeout_s=retry_timeout_s, options=options)
         try:
-            check_server(
-                transport, retry_timeout_s=min(starting.FIRST_CONTACT_RETRY_S, retry_timeout_s)
-            )
             if wanted is not None:
                 session_id = starting.session_create(transport, wanted).id
             super().__init__(transport, str(session_id), ready_timeout_s=begin_timeout_s)

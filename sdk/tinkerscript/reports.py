@@ -11,7 +11,7 @@ from statistics import stdev
 
 import httpx
 
-from tinkerscript.connection.foreign_answers import excerpt, hint_for, is_page
+from tinkerscript.connection.error_responses import excerpt, hint_for, is_page
 from tinkerscript.wire.episodes import EpisodeView
 
 MAX_SHOWN = 10

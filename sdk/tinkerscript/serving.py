@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from .connection.compatibility import check_server
+from .connection.connecting import connect
 from .connection.transport import Transport
 from .downloads.checkpoints import TunedModel
 from .errors import InvalidRequest, TinkerScriptError
 from .outputs import sentences
 from .sessions.session import Session
-from .sessions.starting import FIRST_CONTACT_RETRY_S, INTERRUPTED_TIMEOUT_S, connect
+from .sessions.starting import INTERRUPTED_TIMEOUT_S
 from .wire.checkpoints import CheckpointView
 from .wire.serving import ServingCreate, ServingEndpoint, ServingKeyCreate
 from .wire.sessions import Budget, SessionView
@@ -117,7 +117,6 @@ def serve(
     wanted, key = _wanted(model, name=name, budget=budget or {}, **options), _key(expires_in_days)
     transport = connect(base_url, api_key)
     try:
-        check_server(transport, retry_timeout_s=FIRST_CONTACT_RETRY_S)
         made = transport.request(
             "POST",
             "/v1/serving",

@@ -43,8 +43,8 @@ from e2e.storm_checks import DIED, Books, Move, names_problems, problems  # noqa
 from e2e.storm_server import StormServer  # noqa: E402
 
 from tinkerscript import TinkerScript, TinkerScriptError  # noqa: E402
+from tinkerscript.connection.connecting import connect  # noqa: E402
 from tinkerscript.sessions.session import Session, session_list  # noqa: E402
-from tinkerscript.sessions.starting import connect  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 from tinkerscript.wire.events import EventKind  # noqa: E402
 from tinkerscript.wire.sessions import SessionCreate, SessionState, SessionView  # noqa: E402
@@ -178,7 +178,8 @@ class Storm:
             self.wrong.append(f"{who}: {traceback.format_exc(limit=-6)}")
 
     def _connect(self):
-        return connect(self.server.url, self.server.api_key, retry_timeout_s=PATIENCE_S)
+        url, key = self.server.url, self.server.api_key
+        return connect(url, key, retry_timeout_s=PATIENCE_S, first_contact_s=PATIENCE_S)
 
     def _make_all(self) -> None:
         transport = self._connect()

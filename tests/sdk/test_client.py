@@ -125,7 +125,7 @@ def test_a_part_of_a_server_is_refused_with_the_address_to_give(part):
 
 
 def test_https_to_a_server_of_http_is_told_so(server, monkeypatch):
-    monkeypatch.setattr("tinkerscript.sessions.starting.FIRST_CONTACT_RETRY_S", 0.05)
+    monkeypatch.setattr("tinkerscript.connection.connecting.FIRST_CONTACT_RETRY_S", 0.05)
     with pytest.raises(ServerUnreachable, match="http:// instead of https://"):
         TinkerScript("SmolLM2", base_url=server.url.replace("http", "https"), api_key="k")
 
@@ -238,7 +238,7 @@ def test_failed_attach_does_not_stop_the_session(server, connect):
 
 
 def test_wrong_address_reports_it_within_the_first_contact_bound(monkeypatch):
-    monkeypatch.setattr("tinkerscript.sessions.starting.FIRST_CONTACT_RETRY_S", 0.05)
+    monkeypatch.setattr("tinkerscript.connection.connecting.FIRST_CONTACT_RETRY_S", 0.05)
     with pytest.raises(ServerUnreachable) as caught:
         TinkerScript("SmolLM2", base_url="http://127.0.0.1:1", api_key="k")
     assert "TINKERSCRIPT_BASE_URL" in str(caught.value)

@@ -13,13 +13,13 @@ from tinkerscript import (
     WorkflowOutput,
     __version__,
 )
-from tinkerscript.connection import compatibility
+from tinkerscript.connection import connecting
 from tinkerscript.wire.server import ServerView
 
 
 @pytest.fixture(autouse=True)
 def no_server_was_warned_about(monkeypatch):
-    monkeypatch.setattr(compatibility, "warned", set())
+    monkeypatch.setattr(connecting, "warned", set())
 
 
 def says(server, version, minimum_client="0.2.0"):
@@ -42,7 +42,7 @@ def test_server_as_new_or_newer_that_still_serves_this_client_is_used(
 
 
 def test_older_server_is_used_with_one_warning(server, connect, caplog, monkeypatch):
-    monkeypatch.setattr(compatibility, "MINIMUM_SERVER", "0.3.0")
+    monkeypatch.setattr(connecting, "MINIMUM_SERVER", "0.3.0")
     says(server, "0.2.9")
     connect().begin_episode()
     connect()
@@ -63,7 +63,7 @@ def test_server_that_no_longer_serves_this_client_is_refused_with_what_to_instal
 def test_server_of_an_older_major_version_is_refused_with_what_to_install(
     server, connect, monkeypatch
 ):
-    monkeypatch.setattr(compatibility, "MINIMUM_SERVER", "2.0.0")
+    monkeypatch.setattr(connecting, "MINIMUM_SERVER", "2.0.0")
     says(server, "1.4.0")
     with pytest.raises(IncompatibleServer, match=r"pip install 'tinkerscript==1\.\*'"):
         connect()

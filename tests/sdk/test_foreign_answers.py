@@ -14,8 +14,8 @@ from sdk.rest_server import API_KEY
 
 from support.waiting import wait_until
 from tinkerscript import ServerUnreachable, TinkerScript, TinkerScriptError, UnexpectedAnswer
-from tinkerscript.connection import outages
-from tinkerscript.connection.foreign_answers import excerpt
+from tinkerscript.connection import waiting
+from tinkerscript.connection.error_responses import excerpt
 from tinkerscript.connection.http_client import HttpOptions, proxy_of
 from tinkerscript.reports import Failure
 
@@ -162,7 +162,7 @@ def test_an_outage_is_told_once_while_it_lasts_and_when_it_is_over(
     server, connect, caplog, monkeypatch
 ):
     caplog.set_level(logging.WARNING, "tinkerscript")
-    monkeypatch.setattr(outages, "NOTICE_AFTER_S", 0.1)
+    monkeypatch.setattr(waiting, "NOTICE_AFTER_S", 0.1)
     session = connect(retry_timeout_s=30)
     episode = session.begin_episode()
     server.stop()

@@ -14,8 +14,8 @@ import trustme
 from sdk.rest_server import API_KEY, RestServer
 
 from tinkerscript import InvalidRequest, ServerUnreachable, TinkerScript
+from tinkerscript.connection import connecting
 from tinkerscript.connection.http_client import certificates
-from tinkerscript.sessions import starting
 
 
 @pytest.mark.system
@@ -29,7 +29,7 @@ def test_refused_connection_ends_a_program_with_the_address_to_set():
 
 
 def test_first_contact_is_tried_for_two_seconds_at_most():
-    assert starting.FIRST_CONTACT_RETRY_S <= 2
+    assert connecting.FIRST_CONTACT_RETRY_S <= 2
     started = time.monotonic()
     with pytest.raises(ServerUnreachable):
         TinkerScript("m", base_url="http://127.0.0.1:9", api_key="k")

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console
 from rich.table import Table
 
-from tinkerscript.connection.compatibility import check_server
+from tinkerscript.connection.connecting import connect
 from tinkerscript.connection.transport import Transport
-from tinkerscript.sessions.starting import connect
 
 out = Console()
 
@@ -19,12 +18,9 @@ out = Console()
 @contextlib.contextmanager
 def connection() -> Iterator[Transport]:
     """A connection that is closed at the end, however that comes."""
-    transport = connect(retry_timeout_s=30.0)
-    try:
-        check_server(transport, retry_timeout_s=0.0)  # whoever reads the answer can try again
+    # one try at first: whoever reads the answer can try again
+    with contextlib.closing(connect(retry_timeout_s=30.0, first_contact_s=0.0)) as transport:
         yield transport
-    finally:
-        transport.close()
 
 
 def rows_print(columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:

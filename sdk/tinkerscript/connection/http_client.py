@@ -11,7 +11,7 @@ import httpx
 
 from tinkerscript.errors import InvalidRequest, ServerUnreachable
 
-from .foreign_answers import HINTS
+from .error_responses import HINTS
 from .proxies import proxy_for, without_password
 
 CONNECT_TIMEOUT_S = 10.0

@@ -27,11 +27,10 @@ from tinkerscript.errors import (
 from tinkerscript.wire.version import VERSION
 
 from . import forks
-from .error_responses import error_from_response
-from .foreign_answers import NOT_OURS, excerpt, is_page
+from .error_responses import NOT_OURS, error_from_response, excerpt, is_page
 from .http_client import CONNECT_TIMEOUT_S, HttpOptions, http_client_for, proxy_of, unreachable
-from .outages import Outages
 from .retries import delay_s, is_transient
+from .waiting import Outages
 
 R = TypeVar("R", bound=BaseModel)
 

@@ -1,5 +1,5 @@
 """Waits of a client that last: each can be given up, and after some seconds the log has the
-reason.
+reason; as it has that a server is away while requests are tried again, and is back.
 """
 
 import logging
@@ -96,11 +96,34 @@ class WaitingNotice:
         try:
             stands = self._ask()
         except ServerUnreachable:
-            return ""  # outages.py tells of it
+            return ""  # Outages tells of it
         except TinkerScriptError as failure:
             stands = failure.message.rstrip(".")
         said = next((wait.reason for wait in waits if wait.reason), "").rstrip(".")
         return f"{stands}; {said}" if said and said not in stands else stands
+
+
+class Outages:
+    """Of one connection. One line for each outage, however many threads meet it."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None  # time.monotonic(), of an outage that was told
+
+    def failed(self, error: TinkerScriptError, *, since: float, deadline: float) -> None:
+        """A try failed and another follows: tries since ``since``, until ``deadline`` (both of
+        time.monotonic()).
+        """
+        now = time.monotonic()
+        if self._since is not None or now - since < NOTICE_AFTER_S:
+            return
+        self._since = since
+        log.warning("%s Trying again for another %.0f s.", error, max(0.0, deadline - now))
+
+    def passed(self) -> None:
+        """A request got through."""
+        if self._since is not None:
+            log.warning("The server responds again, after %.0f s.", time.monotonic() - self._since)
+            self._since = None
 
 
 def _run(notice: "weakref.ref[WaitingNotice]", changed: threading.Event) -> None:

@@ -1,10 +1,7 @@
-"""How a client starts: its connection, the options of its session checked before any traffic, the
-session itself.
-"""
+"""How a session starts: its options, checked before any traffic, and the session itself."""
 
 import contextlib
 import difflib
-import os
 import uuid
 from collections.abc import Mapping
 from functools import partial
@@ -12,10 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tinkerscript.connection.http_client import HttpOptions
 from tinkerscript.connection.transport import Transport
 from tinkerscript.errors import (
-    AuthenticationError,
     InvalidRequest,
     TinkerScriptError,
     UnknownOption,
@@ -25,43 +20,9 @@ from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Budget, SessionCreate, SessionView
 from tinkerscript.wire.training.advice import other_ways
 
-DEFAULT_BASE_URL = "http://127.0.0.1:8000"
-# A wrong address should say so soon: with the imports before it, within 3 s on a busy machine.
-FIRST_CONTACT_RETRY_S = 1.0
 CREATE_RETRY_S = 30.0
 INTERRUPTED_TIMEOUT_S = 5.0
 CREATE_HINT = f"`priority` is a number, `budget` has the fields {', '.join(Budget.model_fields)}."
-
-
-def connect(
-    base_url: str | None = None,
-    api_key: str | None = None,
-    *,
-    retry_timeout_s: float = 300.0,
-    options: HttpOptions = HttpOptions(),
-) -> Transport:
-    """A connection by the given or the environment's address and key. Raises AuthenticationError
-    without a key.
-    """
-    base_url = base_url or os.environ.get("TINKERSCRIPT_BASE_URL") or DEFAULT_BASE_URL
-    api_key = (api_key or os.environ.get("TINKERSCRIPT_API_KEY") or "").strip()
-    where = (
-        f"Make one in the console at {base_url.rstrip('/')}/ or, on the server, with "
-        "`python manage.py create_api_key EMAIL`; then set TINKERSCRIPT_API_KEY or pass api_key."
-    )
-    if not api_key:
-        raise AuthenticationError("There is no API key.", hint=where)
-    if (
-        not api_key.isascii()
-        or not api_key.isprintable()
-        or any(mark in api_key for mark in " '\"")
-    ):
-        raise AuthenticationError(
-            "The API key has characters that no key has. Give the key alone, without `Bearer` or "
-            "quotes.",
-            hint=where,
-        )
-    return Transport(base_url, api_key, retry_timeout_s=retry_timeout_s, options=options)
 
 
 def session_config(options: Mapping[str, Any]) -> SessionConfig:
