@@ -29,7 +29,6 @@ except ImportError as missing:
 
 from .chat import Chat
 from .client import TinkerScript
-from .connection.task_api import TaskApi
 from .curve import REWARD, curve, png_check
 from .errors import TinkerScriptError
 from .serving import serve as model_serve
@@ -37,6 +36,7 @@ from .sessions.session import Session, session_list
 from .wire.account import KeyList
 from .wire.events import EventKind, StepMetrics
 from .wire.sessions import BaseModelList, SessionLogs
+from .wire.tasks import TaskCounts
 from .wire.version import VERSION
 from .worker import Worker, agent_load, judge_load
 
@@ -234,7 +234,7 @@ def events(
 def tasks(session_id: str) -> None:
     """Show how far the queue of tasks is, and what failed in it."""
     with connection() as transport:
-        counts = TaskApi(transport, session_id).counts()
+        counts = Session(transport, session_id).read("/tasks", TaskCounts)
     columns = ("waiting", "running", "done", "failed", "workers")
     rows_print(columns, [tuple(getattr(counts, column) for column in columns)])
     for failure in counts.failures:

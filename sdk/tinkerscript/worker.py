@@ -167,12 +167,12 @@ class Worker:
         with self._lock:
             held = sorted(self._held)
             places = max(0, self._workers - sum(one.task.attempts for one in self._held.values()))
-        if self._judge is None:
-            body = TasksLease(worker=self._name, count=places, held=held, lease_s=self._lease_s)
-        else:  # groups that have places for all of their attempts; where nothing is held, one that may be larger
-            body = TasksLease(
-                worker=self._name, count=places, held=held, lease_s=self._lease_s, judged=True
-            )
+        # With a judge groups that have places for all of their attempts; where nothing is held, one
+        # that may be larger.
+        judged = {} if self._judge is None else {"judged": True}
+        body = TasksLease(
+            worker=self._name, count=places, held=held, lease_s=self._lease_s, **judged
+        )
         leases = self._session.tasks.lease(body)
         taken = {task.lease: self._taken(task) for task in leases.items}
         with self._lock:

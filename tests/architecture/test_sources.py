@@ -48,7 +48,7 @@ BROAD_EXCEPTS = {
     # the top of a worker thread, and around the user's own agent
     "sdk/tinkerscript/rollouts/runner.py": 2,
     "sdk/tinkerscript/worker.py": 1,  # around the user's own agent
-    "sdk/tinkerscript/rollouts/target_thread.py": 1,  # around a tracker of others
+    "sdk/tinkerscript/rollouts/step_log.py": 1,  # around a tracker of others
     "sdk/tinkerscript/exporting/verify.py": 1,  # around libraries, whose errors are of any kind
 }
 

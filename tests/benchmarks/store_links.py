@@ -23,6 +23,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 from serving import ROOT, free_port, quantile, running
@@ -139,9 +140,10 @@ def _sdk(urls: list[str], size_bytes: int, sha: str) -> int:
         for number, url in enumerate(urls)
     ]
     with tempfile.TemporaryDirectory(prefix="tinkerscript-benchmark-") as folder:
+        session = SimpleNamespace(closed=False, http_options=HttpOptions())
         folder_fill(
-            Path(folder), files, refresh=lambda: files, closed=lambda: False, deadline=time.monotonic() + 600,
-            progress=False, http=HttpOptions(),
+            session, Path(folder), files, refresh=lambda: files, deadline=time.monotonic() + 600,
+            progress=False,
         )  # fmt: skip
     return size_bytes * len(files)
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sdk.http_parts import Answer, ranged
@@ -260,13 +261,8 @@ def test_an_address_that_is_not_reached_is_named_with_who_is_to_change_what(
     file = DownloadFile(
         path="config.json", size_bytes=2, sha256="0" * 64, url=f"http://127.0.0.1:{port}{path}"
     )
-    download = fetch.Fetch(
-        refresh=dict,
-        closed=lambda: False,
-        deadline=time.monotonic() + 25,
-        progress=False,
-        http=HttpOptions(),
-    )
+    session = SimpleNamespace(closed=False, http_options=HttpOptions())
+    download = fetch.Fetch(session, refresh=dict, deadline=time.monotonic() + 25, progress=False)
     with pytest.raises(
         DownloadFailed, match=f"No response from http://127.0.0.1:{port}: ConnectError"
     ) as failed:

@@ -8,7 +8,7 @@ import pytest
 
 from support.waiting import wait_until
 from tinkerscript import InvalidRequest, WorkflowOutput
-from tinkerscript.rollouts import recording
+from tinkerscript.rollouts import evaluating
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_the_best_policy_is_kept_and_the_one_before_it_let_go(server, training):
 
 
 def test_each_task_and_each_part_of_the_reward_is_measured(server, connect, tmp_path, monkeypatch):
-    monkeypatch.setattr(recording, "MAX_TASKS", 2)
+    monkeypatch.setattr(evaluating, "MAX_TASKS", 2)
     session, attempts = connect(), Counter()
 
     def agent(task, episode):

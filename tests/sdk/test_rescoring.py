@@ -11,7 +11,7 @@ from sdk.rest_server import RestServer, reply
 
 from tinkerscript import InvalidReward, WaitTimeout
 from tinkerscript.rollouts import attempts
-from tinkerscript.sessions import rescoring
+from tinkerscript.sessions import changes
 from tinkerscript.wire.episodes import EpisodesRescored, EpisodeView, RewardChange
 
 
@@ -33,7 +33,7 @@ def asked(server, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
     from sdk import rest_server
 
     monkeypatch.setitem(rest_server.ROUTES, rf"POST {rest_server.S}/rescore", answer)
-    monkeypatch.setattr(rescoring, "MAX_RESCORED", 2)
+    monkeypatch.setattr(changes, "MAX_RESCORED", 2)
     return requests
 
 
@@ -57,12 +57,12 @@ def test_a_function_of_the_users_that_hangs_is_named_and_nothing_is_sent(
     session, server, asked, monkeypatch
 ) -> None:
     over = threading.Event()
-    monkeypatch.setattr(rescoring, "REWARD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(changes, "REWARD_TIMEOUT_S", 0.05)
     monkeypatch.setattr(attempts, "NAME_TIMEOUT_S", 0.05)
     with session.begin_episode(task="t") as episode:
         episode.end(1.0)
     waiting = EpisodeView.model_validate_json(server.episodes[episode.id].model_dump_json())
-    monkeypatch.setattr(rescoring, "_waiting", lambda session: iter([waiting]))
+    monkeypatch.setattr(changes, "_waiting", lambda session: iter([waiting]))
     with pytest.raises(WaitTimeout, match="^rewards"):
         session.rescore(lambda episode: over.wait(60))
     with pytest.raises(WaitTimeout, match=r"^task_name\('b'\)"):

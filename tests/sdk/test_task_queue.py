@@ -21,7 +21,7 @@ class Noted(TaskQueue):
     """Keeps what would be sent."""
 
     def __init__(self):
-        super().__init__(None, "ses_1", attempts=4, groups=2)
+        super().__init__(None, attempts=4, groups=2)
         self.sent = []
 
     def put_page(self, body):

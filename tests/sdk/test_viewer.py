@@ -17,7 +17,7 @@ from support.exported_run import HOSTILE, SESSION, exported_run_write
 from tinkerscript.cli import app
 from tinkerscript.downloads.record import download
 from tinkerscript.errors import InvalidRequest, ServerUnreachable
-from tinkerscript.viewer import pages
+from tinkerscript.viewer import server
 from tinkerscript.viewer.run_folder import RunFolder
 from tinkerscript.viewer.server import Viewer
 
@@ -47,7 +47,7 @@ def built_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (built / "assets").mkdir(parents=True)
     (built / "index.html").write_text("<html><head></head><body>console</body></html>")
     (built / "assets/app-1.js").write_text("1")
-    monkeypatch.setattr(pages, "PLACES", (built,))
+    monkeypatch.setattr(server, "PLACES", (built,))
     return built
 
 
@@ -261,5 +261,5 @@ def test_the_command_says_what_is_missing(
     (tmp_path / "parquet").mkdir()
     (tmp_path / "parquet/part-000001.parquet").write_bytes(b"")
     assert "for programs" in str(fails(str(tmp_path / "parquet")))
-    monkeypatch.setattr(pages, "PLACES", (tmp_path / "empty",))
+    monkeypatch.setattr(server, "PLACES", (tmp_path / "empty",))
     assert "make frontend" in str(fails(str(exported)))

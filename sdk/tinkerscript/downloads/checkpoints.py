@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from tinkerscript.arguments import path_of
 from tinkerscript.connection.session_api import SessionApi, raise_if_over
 from tinkerscript.errors import CheckpointFailed, PathInUse, WaitTimeout
 from tinkerscript.wire.checkpoints import (
@@ -16,7 +15,7 @@ from tinkerscript.wire.checkpoints import (
     DownloadFile,
 )
 
-from .folder import folder_fill
+from .folder import folder_fill, folder_of
 
 POLL_INTERVAL_S = 0.5
 # What a loader picks up by its name alone: left behind by another model, it would be loaded instead
@@ -76,24 +75,21 @@ def download(
     """Download a committed checkpoint into the folder ``path``. Raises as
     Session.download_tuned_model() does.
     """
-    target = path_of("path", path).absolute()
+    target = folder_of(path)
     listing = session.checkpoint_urls(checkpoint_id)
     _refuse_other_model(target, listing.files)
     folder_fill(
+        session,
         target,
         listing.files,
         refresh=lambda: session.checkpoint_urls(checkpoint_id).files,
-        closed=lambda: session.closed,
         deadline=deadline,
         progress=progress,
-        http=session.http_options,
     )
     return TunedModel(path=target, step=listing.step, checkpoint_id=listing.checkpoint_id)
 
 
 def _refuse_other_model(target: Path, files: Iterable[DownloadFile]) -> None:
-    if target.exists() and not target.is_dir():
-        raise PathInUse(f"{target} is a file.", hint="Give the path of a folder.")
     expected = {file.path for file in files}
     found = {p.name for pattern in WEIGHT_PATTERNS for p in target.glob(pattern)} - expected
     if found:

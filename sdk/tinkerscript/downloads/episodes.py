@@ -1,17 +1,20 @@
-"""Brings the archive of a session's episodes to this disk: Parquet files, a row for each episode
-that has ended.
+"""Brings episodes to this disk: their archive, Parquet files with a row for each that has ended; and
+one batch, the file of JSON lines that ``wire/batches.py`` describes.
 """
 
+import time
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 
 from tinkerscript.arguments import path_of
+from tinkerscript.connection.retries import backoff_s, is_transient
 from tinkerscript.connection.session_api import SessionApi
-from tinkerscript.errors import PathInUse
+from tinkerscript.errors import DownloadFailed, PathInUse, TinkerScriptError
+from tinkerscript.wire.batches import BatchHeader
 from tinkerscript.wire.episodes import EpisodeAnnotation, EpisodeExport, EpisodeFile
 
-from .folder import folder_fill, is_there
+from .folder import folder_fill, folder_of, is_there
 
 ANNOTATIONS = "annotations.jsonl"
 
@@ -20,17 +23,16 @@ def download(
     session: SessionApi, path: str | PathLike[str], *, deadline: float, progress: bool
 ) -> list[Path]:
     """Have every part in the folder ``path``. Raises as Session.download_episodes() does."""
-    target = path_of("path", path).absolute()
+    target = folder_of(path)
     listing = session.episode_urls()
     _refuse_other_session(target, listing.files)
     folder_fill(
+        session,
         target,
         listing.files,
         refresh=lambda: session.episode_urls().files,
-        closed=lambda: session.closed,
         deadline=deadline,
         progress=progress,
-        http=session.http_options,
     )
     _annotations_write(target / ANNOTATIONS, _annotations(session, listing))
     return [target / file.path for file in listing.files]
@@ -57,8 +59,6 @@ def _refuse_other_session(target: Path, files: Iterable[EpisodeFile]) -> None:
     """Parts of two sessions have the same names: a reader of the folder as one table would mix
     them.
     """
-    if target.exists() and not target.is_dir():
-        raise PathInUse(f"{target} is a file.", hint="Give the path of a folder.")
     ours = {file.path for file in files if is_there(target / file.path, file)}
     found = {found.name for found in target.glob("part-*.parquet")} - ours
     if found:
@@ -66,3 +66,39 @@ def _refuse_other_session(target: Path, files: Iterable[EpisodeFile]) -> None:
             f"{target} holds episodes of another session: {', '.join(sorted(found))}. Nothing was "
             "written."
         )
+
+
+MAX_TRIES_S = 120.0  # how long a server or a runtime may be away
+
+
+def batch_download(session: SessionApi, batch: int | str, path: str | PathLike[str]) -> Path:
+    """Write the batch to the file ``path``, which is there only once it is whole; returns it.
+
+    Raises NotFound, DownloadFailed, and what ``Session.when_ready`` raises.
+    """
+    target = path_of("path", path)
+    partial = target.with_name(target.name + ".partial")
+    deadline, attempt = time.monotonic() + MAX_TRIES_S, 0
+    while True:
+        try:
+            session.when_ready(lambda: _receive(session, batch, partial))
+            partial.replace(target)
+            return target
+        except TinkerScriptError as failure:
+            if time.monotonic() >= deadline or not (
+                isinstance(failure, DownloadFailed) or is_transient(failure)
+            ):
+                raise
+        session.pause(backoff_s(attempt))
+        attempt += 1
+
+
+def _receive(session: SessionApi, batch: int | str, partial: Path) -> None:
+    with session.batch_stream(batch) as pieces, partial.open("wb") as out:
+        for piece in pieces:
+            out.write(piece)
+    with partial.open("rb") as file:
+        header = BatchHeader.model_validate_json(next(file, b"{}"), extra="ignore")
+        lines = 1 + sum(1 for _ in file)
+    if lines != 1 + header.episodes + header.samples:
+        raise DownloadFailed(f"Batch {header.name} broke off after {lines} lines.")

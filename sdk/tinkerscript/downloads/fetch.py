@@ -13,6 +13,7 @@ import httpx
 
 from tinkerscript.connection.http_client import HttpOptions, http_client_for, proxy_of, unreachable
 from tinkerscript.connection.retries import backoff_s, is_transient_status
+from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.errors import ClientClosed, DiskFull, DownloadCorrupt, DownloadFailed, WaitTimeout
 from tinkerscript.wire.checkpoints import DownloadFile
 
@@ -33,22 +34,20 @@ class Fetch:
     """One download. ``refresh`` returns fresh URLs by file path; ``deadline`` is of
     time.monotonic().
 
-    Stops early, keeping what has arrived, when ``closed()`` turns true or any file fails.
+    Stops early, keeping what has arrived, when ``session`` is closed or any file fails.
     """
 
     def __init__(
         self,
+        session: SessionApi,
         *,
         refresh: Callable[[], dict[str, str]],
-        closed: Callable[[], bool],
         deadline: float,
         progress: bool,
-        http: HttpOptions,
     ) -> None:
+        self._session, self._http = session, session.http_options
         self._refresh = refresh
-        self._closed = closed
         self._deadline = deadline
-        self._http = http
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._urls: dict[str, str] = {}
@@ -165,7 +164,7 @@ class Fetch:
                 self._urls.update(self._refresh())
 
     def _check_still_wanted(self, file: DownloadFile) -> None:
-        if self._closed():
+        if self._session.closed:
             raise ClientClosed("The client was closed during the download.")
         if self._stop.is_set():
             raise DownloadFailed("Another file failed.")

@@ -8,10 +8,12 @@ there.
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from pathlib import Path, PurePosixPath
 
-from tinkerscript.connection.http_client import HttpOptions
-from tinkerscript.errors import DiskFull, DownloadFailed
+from tinkerscript.arguments import path_of
+from tinkerscript.connection.session_api import SessionApi
+from tinkerscript.errors import DiskFull, DownloadFailed, PathInUse
 from tinkerscript.wire.checkpoints import DownloadFile
 
 from .fetch import Fetch, sha256_of
@@ -19,15 +21,22 @@ from .fetch import Fetch, sha256_of
 PARTIAL = ".partial"
 
 
+def folder_of(path: str | PathLike[str]) -> Path:
+    """Where a folder is or will be. Raises PathInUse for a file."""
+    target = path_of("path", path).absolute()
+    if target.exists() and not target.is_dir():
+        raise PathInUse(f"{target} is a file.", hint="Give the path of a folder.")
+    return target
+
+
 def folder_fill(
+    session: SessionApi,
     target: Path,
     files: Sequence[DownloadFile],
     *,
     refresh: Callable[[], Sequence[DownloadFile]],
-    closed: Callable[[], bool],
     deadline: float,
     progress: bool,
-    http: HttpOptions,
 ) -> None:
     """Have ``files`` in ``target``; other files there are left alone. ``refresh`` returns them with
     fresh URLs.
@@ -40,11 +49,10 @@ def folder_fill(
     _refuse_full_disk(target, partial, missing)
     partial.mkdir(parents=True, exist_ok=True)
     fetch = Fetch(
+        session,
         refresh=lambda: {file.path: file.url for file in refresh()},
-        closed=closed,
         deadline=deadline,
         progress=progress,
-        http=http,
     )
     fetch.run([(file, partial / _partial_name(file)) for file in missing])
     for file in missing:

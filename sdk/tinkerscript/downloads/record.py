@@ -19,7 +19,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
-from tinkerscript.arguments import path_of
 from tinkerscript.connection.session_api import SessionApi, pages
 from tinkerscript.errors import DownloadFailed, PathInUse, WaitTimeout
 from tinkerscript.wire.base import Response
@@ -32,7 +31,7 @@ from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.sessions import SessionLogs, SessionView
 from tinkerscript.wire.tasks import TaskCounts
 
-from .folder import folder_fill
+from .folder import folder_fill, folder_of
 
 RUN, EVENTS, EPISODES, DOCUMENT_INDEX, DOCUMENTS = (
     "run.json", "events.jsonl", "episodes.jsonl", "documents.jsonl", "documents",
@@ -58,7 +57,7 @@ def download(
     session: SessionApi, path: str | PathLike[str], *, deadline: float, progress: bool
 ) -> Path:
     """Have the run in the folder ``path``. Raises as Session.download_record() does."""
-    target = path_of("path", path).absolute()
+    target = folder_of(path)
     _refuse_other_run(target, session.id)
     session.status()  # a server that is away leaves an earlier export as it was
     target.mkdir(parents=True, exist_ok=True)
@@ -135,13 +134,12 @@ def _documents_fetch(session: SessionApi, target: Path, deadline: float, *, prog
         paths = {file.path for file in files}
         try:
             folder_fill(
+                session,
                 target / DOCUMENTS,
                 files,
                 refresh=lambda: _document_files(session, deadline),
-                closed=lambda: session.closed,
                 deadline=deadline,
                 progress=progress,
-                http=session.http_options,
             )
         except DownloadFailed:
             if paths <= {file.path for file in _document_files(session, deadline)}:
@@ -179,8 +177,6 @@ def _whole_write(path: Path, pieces: Iterable[str]) -> None:
 
 
 def _refuse_other_run(target: Path, session_id: str) -> None:
-    if target.exists() and not target.is_dir():
-        raise PathInUse(f"{target} is a file.", hint="Give the path of a folder.")
     if not (target / RUN).exists():
         return
     try:

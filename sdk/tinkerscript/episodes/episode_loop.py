@@ -24,9 +24,8 @@ from .begins import LoopBegins, begin_request, is_in_event_loop
 from .current_episode import CurrentEpisode
 from .episode import Episode
 from .episode_state import EpisodeState
-from .group_watch import GroupWatch
 from .heartbeats import Heartbeats
-from .never_ended import SUPERSEDED, NeverEnded
+from .loop_warnings import SUPERSEDED, GroupWatch, NeverEnded
 
 
 class EpisodeLoop(Session):

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from tinkerscript.arguments import count, wrong
+from tinkerscript.connection.user_calls import Deadlines, GivenUp
 from tinkerscript.connection.waiting import Wait
 from tinkerscript.episodes.episode import Episode
 from tinkerscript.errors import (
@@ -28,13 +29,11 @@ from tinkerscript.errors import (
     TinkerScriptError,
     WaitTimeout,
 )
-from tinkerscript.reports import Failure, Report
+from tinkerscript.reports import Failure, ProgressLine, Report
 from tinkerscript.wire.episodes import WorkflowOutput
 
 from .attempts import Attempt
-from .deadlines import Deadlines, GivenUp
 from .judging import Candidate, JudgedGroups, check_judgeable
-from .progress_line import ProgressLine
 
 Agent = Callable[[Any, Episode], Any]
 Begin = Callable[[Wait, str], Episode]

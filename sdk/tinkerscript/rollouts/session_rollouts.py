@@ -17,9 +17,8 @@ from tinkerscript.reports import Evaluated, Report
 from tinkerscript.wire.config import SessionConfig
 
 from .attempts import Attempt, plan
-from .evaluating import Evaluations, evaluation_plan
+from .evaluating import Evaluations, evaluation_name_check, evaluation_plan, evaluation_record
 from .judging import JudgedGroups
-from .recording import evaluation_name_check, evaluation_record
 from .runner import Agent, Runner
 from .step_log import StepLog
 from .targets import ReportTo, targets_check
@@ -51,9 +50,7 @@ class SessionRollouts(EpisodeLoop):
     def tasks(self) -> TaskQueue:
         """The queue that workers pull from: ``session.tasks.put(rows)``."""
         config = self.config
-        return TaskQueue(
-            self._transport, self.id, attempts=config.grpo_n, groups=config.tasks_per_batch
-        )
+        return TaskQueue(self, attempts=config.grpo_n, groups=config.tasks_per_batch)
 
     def rollouts(
         self,

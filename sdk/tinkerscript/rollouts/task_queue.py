@@ -7,24 +7,31 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from tinkerscript.arguments import count, deadline_after, function_or_none, wrong
 from tinkerscript.connection.session_api import SessionApi
-from tinkerscript.connection.task_api import TaskApi
-from tinkerscript.connection.transport import Transport
 from tinkerscript.errors import InvalidRequest, WaitTimeout
 from tinkerscript.reports import Failure, Report
-from tinkerscript.wire.episodes import EpisodeState
+from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput
 from tinkerscript.wire.tasks import (
     GROUP_MARK,
     MAX_GROUP_NAME,
     MAX_ROW_BYTES,
+    LeasedTask,
     TaskCounts,
+    TaskEpisode,
+    TaskFinish,
+    TaskGroup,
+    TaskLeases,
     TaskRow,
+    TasksLease,
     TasksPut,
+    TaskView,
 )
 
 from .attempts import tasks_named
-from .recording import episodes_since, evaluation_name_check, evaluation_record
+from .evaluating import episodes_since, evaluation_name_check, evaluation_record
 
 ROWS_AT_ONCE, BYTES_AT_ONCE = 500, 1 << 20  # of one request
 POLL_INTERVAL_S = 1.0
@@ -33,19 +40,16 @@ START_WORKERS = "Start workers: tinkerscript worker my_agent:run --session ID."
 log = logging.getLogger("tinkerscript")
 
 
-class TaskQueue(TaskApi):
+class TaskQueue:
     """The tasks of a session that wait for a worker: ``tinkerscript worker my_agent:run --session
     ID``.
 
     Example: ``session.tasks.put(rows); session.tasks.wait(timeout_s=3600)``
     """
 
-    def __init__(
-        self, transport: Transport, session_id: str, *, attempts: int, groups: int = 1
-    ) -> None:
+    def __init__(self, session: SessionApi, *, attempts: int, groups: int) -> None:
         """``attempts`` make a full group, ``groups`` of them a step."""
-        super().__init__(transport, session_id)
-        self._session = SessionApi(transport, session_id)
+        self._session = session
         self._attempts, self._groups = attempts, groups
 
     def put(
@@ -152,12 +156,52 @@ class TaskQueue(TaskApi):
                     f"({now.workers} workers).",
                     hint=_advice(now),
                 )
-            self._transport.sleep(POLL_INTERVAL_S)
+            self._session.pause(POLL_INTERVAL_S)
+
+    def counts(self) -> TaskCounts:
+        """How many attempts wait, run, are done and have failed, and how many workers there are."""
+        return self._session.read("/tasks", TaskCounts)
+
+    def put_page(self, body: TasksPut) -> TaskCounts:
+        """Add these tasks, all or none. Raises Conflict for one that is there already."""
+        return self._session.send("POST", "/tasks", TaskCounts, body=body)
+
+    def lease(self, body: TasksLease) -> TaskLeases:
+        """Keep the leases that are held and take more. Raises Conflict when the session has
+        ended.
+        """
+        return self._session.send("POST", "/tasks/lease", TaskLeases, body=body)
+
+    def episode_set(self, task: LeasedTask, episode_id: str) -> TaskView:
+        """Say in which episode a task is played. Raises StaleLease when another worker has it."""
+        return self._told(task, "episode", TaskEpisode(lease=task.lease, episode_id=episode_id))
+
+    def group_set(
+        self, task: LeasedTask, episode_ids: list[str], outputs: list[WorkflowOutput] | None = None
+    ) -> TaskView:
+        """Say in which episodes a judged task is played, and what its judge made of them, before
+        they are ended.
+
+        Raises StaleLease when another worker has it.
+        """
+        body = TaskGroup(lease=task.lease, episode_ids=episode_ids, outputs=outputs)
+        return self._told(task, "group", body)
+
+    def finish(
+        self, task: LeasedTask, error: str | None = None, *, final: bool = False
+    ) -> TaskView:
+        """It is done, or why not; ``final``: it is not tried again. Raises StaleLease when another
+        worker has it.
+        """
+        said = {} if error is None else {"error": error[:500]} | ({"final": True} if final else {})
+        body = TaskFinish.model_validate({"lease": task.lease, **said})
+        return self._told(task, "finish", body)
+
+    def _told(self, task: LeasedTask, what: str, body: BaseModel) -> TaskView:
+        return self._session.send("POST", f"/tasks/{task.task_id}/{what}", TaskView, body=body)
 
     def _put(self, bodies: list[TasksPut]) -> TaskCounts:
-        for body in bodies[:-1]:
-            self.put_page(body)
-        return self.put_page(bodies[-1])
+        return [self.put_page(body) for body in bodies][-1]
 
     def _warn_if_too_few(self, rows: int, attempts: int) -> None:
         if attempts % self._attempts:

@@ -12,7 +12,7 @@ from tinkerscript.connection.session_api import SessionApi, describe, pages, rai
 from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import NOTICE_AFTER_S
 from tinkerscript.curve import REWARD, Plot, picture_path, session_plot
-from tinkerscript.downloads import batches, checkpoints, record
+from tinkerscript.downloads import checkpoints, record
 from tinkerscript.downloads import episodes as episode_files
 from tinkerscript.downloads.checkpoints import TunedModel
 from tinkerscript.errors import ClientClosed, WaitTimeout
@@ -24,9 +24,8 @@ from tinkerscript.wire.reading.points import MEASURES, measures_unknown
 from tinkerscript.wire.sessions import Accounting, SessionList, SessionState, SessionView
 from tinkerscript.wire.training.changes import ConfigChange
 
-from . import changing, flushing, rescoring
-from .changing import ChangeableOptions
-from .rescoring import Rewards
+from . import changes, flushing
+from .changes import ChangeableOptions, Rewards
 
 OnProgress = Callable[[str, str, int | None], object]
 
@@ -198,7 +197,7 @@ class Session(NamedArguments, SessionApi):
         """Write a batch as JSON lines: by its step, or by the name in a step_refused event. Raises
         NotFound.
         """
-        return batches.download(self, batch, path)
+        return episode_files.batch_download(self, batch, path)
 
     def download_episodes(
         self,
@@ -229,7 +228,7 @@ class Session(NamedArguments, SessionApi):
         its reward and is named in ``refused`` of the result. Raises InvalidReward before anything
         is sent, SessionEnded, WaitTimeout.
         """
-        return rescoring.rescore(self, rewards)
+        return changes.rescore(self, rewards)
 
     def update(self, **options: Unpack[ChangeableOptions]) -> ConfigChange:
         """Train the next step and those after it with another ``learning_rate`` or ``kl_coef``.
@@ -240,7 +239,7 @@ class Session(NamedArguments, SessionApi):
         above 0 or trains LoRA adapters. Raises InvalidRequest for options that cannot change,
         UnknownOption, Conflict after max_steps, SessionEnded, WaitTimeout.
         """
-        return changing.update(self, options)
+        return changes.update(self, options)
 
     def download_record(
         self, path: str | PathLike[str] = "run", timeout_s: float = 1800.0, progress: bool = True

@@ -13,7 +13,7 @@ from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.sessions import SessionLogs
 from tinkerscript.wire.version import VERSION
 
-from .facets import episode_facets
+from .facets import episode_facets, episodes_nearest
 from .lists import (
     Asked,
     episode_neighbours,
@@ -24,7 +24,6 @@ from .lists import (
     one,
     step_view,
 )
-from .nearest import episodes_nearest
 from .run_folder import Json, RunFolder
 
 MAX_LOG_LINES = 5000

@@ -1,17 +1,20 @@
-"""Other rewards for episodes that wait to be trained: what people said of them, say, or a better
-judge.
+"""What may change in a session that runs: options between two of its steps, and the rewards of
+episodes that wait to be trained, by what people said of them, say, or a better judge.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
+from typing import Any, TypedDict
 
 from pydantic import ValidationError
 
 from tinkerscript.connection.session_api import SessionApi, pages
 from tinkerscript.connection.user_calls import each_within
-from tinkerscript.errors import InvalidReward
+from tinkerscript.errors import InvalidRequest, InvalidReward, UnknownOption
+from tinkerscript.outputs import sentences
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import (
     MAX_RESCORED,
     EpisodeList,
@@ -19,6 +22,30 @@ from tinkerscript.wire.episodes import (
     EpisodesRescored,
     EpisodeView,
 )
+from tinkerscript.wire.training.changes import ConfigChange, ConfigUpdate
+
+
+class ChangeableOptions(TypedDict, total=False):
+    """The options of ``Session.update``, for type checkers."""
+
+    learning_rate: float
+    kl_coef: float
+
+
+def update(session: SessionApi, options: Mapping[str, Any]) -> ConfigChange:
+    """As Session.update()."""
+    unknown = [name for name in options if name not in SessionConfig.model_fields]
+    if unknown:
+        raise UnknownOption(
+            f"Unknown option {', '.join(unknown)}.",
+            hint=f"These can change: {', '.join(ConfigUpdate.model_fields)}.",
+        )
+    try:
+        body = ConfigUpdate(**options)
+    except ValidationError as failure:
+        raise InvalidRequest(f"The options stay as they are: {sentences(failure)}") from failure
+    return session.when_ready(lambda: session.send("PATCH", "/config", ConfigChange, body=body))
+
 
 Rewards = Mapping[str, float] | Callable[[EpisodeView], float | None]
 PAGE = 200
