@@ -37,6 +37,20 @@ class _Play:
     cancelled: threading.Event
     judge: Judge | None
     attempt_timeout_s: float | None
+    task_name: Callable[[Any], str] | None
+
+    def attempts(
+        self, tasks: Iterable[Any], *, each: int, epochs: int = 1, retries: int = 0
+    ) -> "deque[Attempt]":
+        """As plan(), ``each`` attempts at a task."""
+        return plan(
+            tasks,
+            attempts=each,
+            epochs=epochs,
+            retries=retries,
+            task_name=self.task_name,
+            judged=self.judge is not None,
+        )
 
 
 class SessionRollouts(EpisodeLoop):
@@ -122,27 +136,11 @@ class SessionRollouts(EpisodeLoop):
             keep_best=keep_best,
             best_metric=best_metric,
         )
-        judged, cancelled = judge is not None, cancelled or threading.Event()
-        how = _Play(agent, workers, progress, cancelled, judge, attempt_timeout_s)
-        attempts = plan(
-            tasks, attempts=size, epochs=epochs, retries=retries, task_name=task_name, judged=judged
-        )
+        over = cancelled or threading.Event()
+        how = _Play(agent, workers, progress, over, judge, attempt_timeout_s, task_name)
+        attempts = how.attempts(tasks, each=size, epochs=epochs, retries=retries)
         self._warn_of_tail(len(attempts) // size)
         report = Report(wanted=len(attempts), attempts_per_task=size)
-
-        def evaluate(name: str, some: list[Any]) -> Evaluated:
-            todo = plan(
-                some,
-                attempts=eval_attempts,
-                epochs=1,
-                retries=0,
-                task_name=task_name,
-                judged=judged,
-            )
-            played = Report(wanted=len(todo), attempts_per_task=eval_attempts)
-            self._play(how, todo, played, eval=True)
-            return Evaluated(self._evaluation_record(played, name, steps), name, played)
-
         with self._step_log(report_to) as steps:
             if evaluation is None:
                 self._play(how, attempts, report, eval=False)
@@ -150,9 +148,13 @@ class SessionRollouts(EpisodeLoop):
                     self.flush()
                 return report
 
+            def evaluate(name: str, some: list[Any]) -> Evaluated:
+                todo = how.attempts(some, each=eval_attempts)
+                return self._evaluated(how, todo, eval_attempts, name, steps)
+
             evaluations = Evaluations(self, evaluation, report, evaluate)
             evaluations.run()
-            while attempts and not report.stopped_early and not cancelled.is_set():
+            while attempts and not report.stopped_early and not over.is_set():
                 part = evaluation.every * self.config.tasks_per_batch * size
                 some = deque(attempts.popleft() for _ in range(min(part, len(attempts))))
                 self._play(how, some, report, eval=False)
@@ -183,21 +185,11 @@ class SessionRollouts(EpisodeLoop):
         ``judge`` rewards the attempts at a task; ``attempt_timeout_s`` as in rollouts().
         """
         evaluation_name_check(name)
-        todo = plan(
-            tasks,
-            attempts=attempts,
-            epochs=1,
-            retries=0,
-            task_name=task_name,
-            judged=judge is not None,
-        )
-        report = Report(wanted=len(todo), attempts_per_task=attempts)
         over = cancelled or threading.Event()
-        how = _Play(agent, workers, progress, over, judge, attempt_timeout_s)
+        how = _Play(agent, workers, progress, over, judge, attempt_timeout_s, task_name)
+        todo = how.attempts(tasks, each=attempts)
         with self._step_log(report_to) as steps:
-            self._play(how, todo, report, eval=True)
-            self._evaluation_record(report, name, steps)
-        return report
+            return self._evaluated(how, todo, attempts, name, steps).report
 
     @contextlib.contextmanager
     def _step_log(self, report_to: ReportTo) -> Iterator[StepLog | None]:
@@ -220,16 +212,18 @@ class SessionRollouts(EpisodeLoop):
         def begin(wait: Wait, task: str) -> Episode:
             return self.begin_waiting(wait, task=task, eval=eval)
 
+        size = report.attempts_per_task
+        judging = None if how.judge is None else JudgedGroups(how.judge, size)
         runner = Runner(
             how.agent,
             begin,
             attempts,
             report,
-            how.progress,
-            how.cancelled,
-            None if how.judge is None else JudgedGroups(how.judge, report.attempts_per_task),
-            self.put_aside,
-            limit_s,
+            progress=how.progress,
+            cancelled=how.cancelled,
+            judging=judging,
+            put_aside=self.put_aside,
+            attempt_timeout_s=limit_s,
         )
         with self.planned_attempts():
             runner.run(how.workers)
@@ -261,13 +255,20 @@ class SessionRollouts(EpisodeLoop):
                 left * self.config.grpo_n,
             )
 
-    def _evaluation_record(self, report: Report, name: str, steps: StepLog | None) -> int:
-        """Keep what was measured where the console and the trackers show it; returns the step of
-        the policy.
-        """
+    def _evaluated(
+        self,
+        how: _Play,
+        todo: "deque[Attempt]",
+        each: int,
+        name: str,
+        steps: StepLog | None,
+    ) -> Evaluated:
+        """Play them and keep what was measured where the console and the trackers show it."""
+        report = Report(wanted=len(todo), attempts_per_task=each)
+        self._play(how, todo, report, eval=True)
         step = evaluation_record(self, report, name)
         if step is None:
-            return self.status().policy_version
+            return Evaluated(self.status().policy_version, name, report)
         if steps is not None:
             steps.evaluation(report, step, name)
-        return step
+        return Evaluated(step, name, report)
