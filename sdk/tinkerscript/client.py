@@ -69,8 +69,7 @@ class TinkerScript(SessionRollouts):
 
     made_by = (
         "Only the base model has no name: TinkerScript(base_model, base_url=..., api_key=..., "
-        "grpo_n=8). "
-        "TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY say the server and the key."
+        "grpo_n=8). TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY say the server and the key."
     )
 
     def __init__(

@@ -212,8 +212,7 @@ class NoOpenEpisode(TinkerScriptError):
 class BeginWouldBlock(TinkerScriptError):
     default_hint = (
         "In asyncio code use AsyncTinkerScript: `async with AsyncTinkerScript(...) as session`, "
-        "then "
-        "`await session.begin_episode()`. Or run whole rollouts in threads: `await "
+        "then `await session.begin_episode()`. Or run whole rollouts in threads: `await "
         "asyncio.to_thread(rollout, task)`."
     )
 

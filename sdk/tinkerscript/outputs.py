@@ -108,8 +108,7 @@ def _fields_of(said: Any) -> dict[str, Any]:
         )
         text = (
             " A text or messages are for a judge: session.rollouts(judge=...) has one, and a "
-            "worker with --judge, for"
-            " tasks that were put with judged=True."
+            "worker with --judge, for tasks that were put with judged=True."
         )
         raise InvalidReward(
             f"{what} is no workflow output.",

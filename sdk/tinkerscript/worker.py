@@ -210,14 +210,12 @@ class Worker:
         if self._judge is None:
             log.warning(
                 "%d attempts of judged tasks wait: this worker has no judge and leaves them. Start "
-                "one with"
-                " --judge module:function.", waiting,
+                "one with --judge module:function.", waiting,
             )  # fmt: skip
         else:
             log.warning(
                 "%d attempts wait of tasks that are not judged: this worker has a judge and leaves "
-                "them. Start one"
-                " without --judge.", waiting,
+                "them. Start one without --judge.", waiting,
             )  # fmt: skip
 
     def _give_up_overdue(self) -> None:

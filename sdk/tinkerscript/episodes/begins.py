@@ -24,8 +24,7 @@ from .current_episode import in_notebook_cell
 T = TypeVar("T")
 BEGIN_HINT = (
     "`task` is a text of at most 512 characters, the same for all attempts at one task: give its "
-    "id, or str(task). "
-    "`timeout` is in seconds."
+    "id, or str(task). `timeout` is in seconds."
 )
 HELD_S = 1.0  # a begin that need not wait returns within this
 # Right after one that was held: of hundreds of coroutines that begin at once, each would stop the

@@ -71,8 +71,7 @@ class EpisodeState:
         if view.eval and view.reason:
             log.warning(
                 "Episode %s is evaluated and not trained: a call of it set %s, which the trainer "
-                "cannot compute"
-                " (the session's unsupported_sampling is eval_only).",
+                "cannot compute (the session's unsupported_sampling is eval_only).",
                 self.id,
                 view.reason,
             )

@@ -207,8 +207,7 @@ class TaskQueue:
         if attempts % self._attempts:
             log.warning(
                 "%d attempts at each task do not make full groups, which train: grpo_n=%d is a "
-                "group. "
-                "Put attempts=%d, or start a session with grpo_n=%d.",
+                "group. Put attempts=%d, or start a session with grpo_n=%d.",
                 attempts,
                 self._attempts,
                 self._attempts,

@@ -80,9 +80,8 @@ def warn_about_waiting(session: SessionApi) -> None:
             )
         log.warning(
             "%d of the %d episodes of session %s were dropped and not trained. Those of groups "
-            "with equal rewards were "
-            "%s; others were sampled before a step that their group was not complete for: "
-            "%s. `tinkerscript events %s` has the reasons.",
+            "with equal rewards were %s; others were sampled before a step that their group was "
+            "not complete for: %s. `tinkerscript events %s` has the reasons.",
             stands.stale, stands.begun, session.id, level, stale_advice(view.config.max_staleness), session.id,
         )  # fmt: skip
 

@@ -48,8 +48,7 @@ def pages_read(exported_at: datetime) -> dict[str, File]:
         raise InvalidRequest(
             "This client came without the console's pages, which the viewer shows.",
             hint="In a checkout: make frontend. Else install the client from a server that shows "
-            "the console:"
-            " pip install ADDRESS/client/tinkerscript.whl",
+            "the console: pip install ADDRESS/client/tinkerscript.whl",
         )
     files = {
         f"/{path.relative_to(folder).as_posix()}": (_type_of(path), path.read_bytes())
@@ -73,10 +72,8 @@ IDLE_S = 30.0  # a connection that sends nothing is closed
 # style into the page.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' "
-    "'unsafe-inline';"
-    " img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; "
-    "frame-ancestors 'none';"
-    " base-uri 'none'",
+    "'unsafe-inline'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action "
+    "'self'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",

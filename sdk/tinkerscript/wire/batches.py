@@ -85,14 +85,12 @@ class BatchSample(Response):
     raw_logprobs: list[float | None] = Field(
         [],
         description="The engine's, of temperature 1 over all token ids; null where they were not "
-        "recorded"
-        " (SampledAnswer), 0 where the mask is 0.",
+        "recorded (SampledAnswer), 0 where the mask is 0.",
     )
     trainer_logprobs: list[float | None] = Field(
         [],
         description="The trainer's, of the distribution that was sampled from, under the weights "
-        "before the step; null"
-        " where the step is not done or computed none, 0 where the mask is 0.",
+        "before the step; null where the step is not done or computed none, 0 where the mask is 0.",
     )
     trainer_logprobs_after: list[float | None] = Field(
         [],
@@ -104,8 +102,7 @@ class BatchSample(Response):
     )
     allowed: list[int] = Field(
         description="Which of allowed_sets a token was chosen from, under a grammar; -1 where it "
-        "was every token id."
-        " The logits of other ids are left out of p."
+        "was every token id. The logits of other ids are left out of p."
     )
     allowed_sets: list[str] = Field(
         description="Sets of token ids: a bit for each id, the lowest bit of the first byte first; "

@@ -74,17 +74,14 @@ class SampledAnswer(Response):
     token_ids: list[int]
     logprobs: list[float] = Field(
         description="Natural logarithms of the distribution that each token was sampled from, "
-        "which is what training"
-        " compares with: after the temperature (options.sampling), top_p, and what a "
-        "response_format or a forced tool"
-        " call allows."
+        "which is what training compares with: after the temperature (options.sampling), top_p, "
+        "and what a response_format or a forced tool call allows."
     )
     raw_logprobs: list[float] | None = Field(
         None,
         description="The model's own, at temperature 1 over all token ids; null where they were "
-        "not recorded: of a call"
-        " that is not trained or was recorded before they were, if sampling changed the "
-        "distribution.",
+        "not recorded: of a call that is not trained or was recorded before they were, if sampling "
+        "changed the distribution.",
     )
     policy_versions: list[int] = Field(
         description="The policy version whose weights sampled each token."

@@ -128,9 +128,8 @@ class CheckpointProvenance(Response):
     )
     ancestors: list[Ancestor] = Field(
         description="Saved states that it came from, the latest first, then the checkpoint that "
-        "its session began "
-        "from, and what that came from; 20 at most. Of a Tinker model: the state that it was "
-        "created from, and so on."
+        "its session began from, and what that came from; 20 at most. Of a Tinker model: the state "
+        "that it was created from, and so on."
     )
     ancestry_end: AncestryEnd = Field(description="What the last of these came from.")
     loads_recorded: bool = Field(

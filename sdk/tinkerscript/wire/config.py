@@ -70,8 +70,7 @@ class SessionConfig(ReadingOptions):
     learning_rate: LearningRate = Field(
         None,
         description="AdamW peak learning rate. None: by the model's size, 2e-5 up to 0.5B weights, "
-        "5e-6 up to 2B, 2e-6 "
-        "up to 5B, else 1e-6; LoRA: ten times as much.",
+        "5e-6 up to 2B, 2e-6 up to 5B, else 1e-6; LoRA: ten times as much.",
     )
     warmup_steps: int = Field(0, ge=0, description="Steps of linear warm-up.")
     # Constant: what GRPO, DAPO and Dr. GRPO were published with, and what a run without a known end
@@ -120,8 +119,7 @@ class SessionConfig(ReadingOptions):
         gt=0,
         le=10,
         description="End the updates of a step once the mean KL from the policy before it is above "
-        "this; 0.015 is "
-        "usual. None: all of them.",
+        "this; 0.015 is usual. None: all of them.",
     )
 
     loss: LossName = Field(
@@ -131,8 +129,7 @@ class SessionConfig(ReadingOptions):
     engine_correction: EngineCorrection = Field(
         EngineCorrection(),
         description="What a token counts whose log-probability the engine, or older weights, gave "
-        "otherwise than the "
-        "trainer before the step: weight, mask and veto by trainer / engine.",
+        "otherwise than the trainer before the step: weight, mask and veto by trainer / engine.",
     )
     # Of each loss its own: wire/training/losses.py, with sources.
     clip_low: float | None = Field(
@@ -140,16 +137,14 @@ class SessionConfig(ReadingOptions):
         gt=0,
         lt=1,
         description="Ratio clip below 1, of updates after the first. None: the loss's own (GRPO, "
-        "PPO, DAPO 0.2; GSPO "
-        "3e-4; CISPO no floor).",
+        "PPO, DAPO 0.2; GSPO 3e-4; CISPO no floor).",
     )
     clip_high: float | None = Field(
         None,
         gt=0,
         le=10,
         description="Ratio clip above 1, of updates after the first. None: the loss's own (GRPO, "
-        "PPO 0.2; DAPO 0.28; "
-        "GSPO 4e-4; CISPO 4).",
+        "PPO 0.2; DAPO 0.28; GSPO 4e-4; CISPO 4).",
     )
     # None: as GRPO, DAPO and GSPO were published. 3: Ye et al. 2020, arXiv:1912.09729, section 3,
     # and verl.
@@ -184,8 +179,7 @@ class SessionConfig(ReadingOptions):
         gt=0,
         lt=1,
         description="The reference of the KL term follows the policy: this part of it stays after "
-        "each update (EMA). "
-        "None: the base model.",
+        "each update (EMA). None: the base model.",
     )
     # 0: a moving reference is there to let the policy leave its base.
     kl_base_coef: float = Field(
@@ -199,16 +193,14 @@ class SessionConfig(ReadingOptions):
     normalize_advantage: bool | None = Field(
         None,
         description="Divide group advantages by their standard deviation. None: as published, so "
-        "not with loss dr_grpo "
-        "or advantage_baseline leave_one_out.",
+        "not with loss dr_grpo or advantage_baseline leave_one_out.",
     )
     # The group: GRPO (arXiv:2402.03300). leave_one_out: RLOO (arXiv:2402.14740). batch: REINFORCE++
     # (arXiv:2501.03262).
     advantage_baseline: Literal["group", "leave_one_out", "batch"] = Field(
         "group",
         description="What a reward is compared with: the mean (and standard deviation) of its "
-        "group, of the others in "
-        "it, or of the whole batch.",
+        "group, of the others in it, or of the whole batch.",
     )
     # None: every attempt that was asked for is trained. Xu et al. 2025 (arXiv:2504.13818) keep a
     # quarter of 64.
@@ -234,8 +226,7 @@ class SessionConfig(ReadingOptions):
         ge=0,
         le=1,
         description="Returns-to-go of rewards_by_call: a call is credited with its own reward plus "
-        "this times the next "
-        "call's return. 0: its own reward alone; 1: all that came after it.",
+        "this times the next call's return. 0: its own reward alone; 1: all that came after it.",
     )
 
     # 0: as GRPO was published. 1e-3 is usual (TRL, verl).
@@ -269,9 +260,8 @@ class SessionConfig(ReadingOptions):
     # on: an agent that reasons in one call and acts in another learns both
     train_calls_without_tools: bool = Field(
         True,
-        description="Train the calls without tools of an episode that has others with them: "
-        "coding agents write "
-        "titles and summaries so.",
+        description="Train the calls without tools of an episode that has others with them: coding "
+        "agents write titles and summaries so.",
     )
     overlong_buffer: int = Field(
         0,
@@ -342,8 +332,7 @@ class SessionConfig(ReadingOptions):
     placement: Literal["auto", "shared", "split"] = Field(
         "auto",
         description="Engine and trainer on one GPU, by turns (shared), or each on its own (split); "
-        "auto: split where "
-        "there are enough. On a CPU, where both use all of it, only auto.",
+        "auto: split where there are enough. On a CPU, where both use all of it, only auto.",
     )
     # None: what the server gives each session, or what trainer_ranks and placement need where that
     # is more.
@@ -358,8 +347,7 @@ class SessionConfig(ReadingOptions):
         HERE,
         pattern=rf"^{PLACE_PATTERN}$",
         description="Where the session runs: a place of the server, or a kind of machines that "
-        "some of its places "
-        "have, such as h100x8. GET /v1/places lists them.",
+        "some of its places have, such as h100x8. GET /v1/places lists them.",
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="auto: float32 on CPU, bfloat16 on GPU."

@@ -267,9 +267,8 @@ class EpisodeView(Response):
     ratio_counts: list[int] | None = Field(
         None,
         description="Trained tokens by exp(the trainer's log-probability before the step - the "
-        "sampled one), between"
-        " 0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0001, 1.001, 1.01, 1.05, 1.1, 1.25 and 2; "
-        "null: none kept.",
+        "sampled one), between 0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0001, 1.001, 1.01, "
+        "1.05, 1.1, 1.25 and 2; null: none kept.",
     )
     prompt: str = Field(
         "", description="The end of what it was asked: of the first prompt's last message."
@@ -294,8 +293,7 @@ class EpisodeView(Response):
     warning: str | None = Field(
         None,
         description="What looks wrong with how its calls are made; while it is open and when it is "
-        "ended. There also"
-        " what went wrong in the session's training and was not said before.",
+        "ended. There also what went wrong in the session's training and was not said before.",
     )
 
 

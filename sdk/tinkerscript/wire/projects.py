@@ -116,8 +116,7 @@ class LimitForecast(Response):
     used: float
     left_s: float | None = Field(
         description="Seconds with a runtime (of wall_s: by the clock) until it is reached; none: "
-        "it is not being used, "
-        "or, of spend_cap_s, other sessions of the key use it too."
+        "it is not being used, or, of spend_cap_s, other sessions of the key use it too."
     )
     cost_at_limit: float | None = Field(
         None,
@@ -191,8 +190,7 @@ class UsageList(Response):
     by_key: list[PayerUsage] | None = Field(
         None,
         description="Of sessions that a key started; the most used first. For people, and keys "
-        "with the admin scope, "
-        "on the first page; none otherwise.",
+        "with the admin scope, on the first page; none otherwise.",
     )
     by_member: list[PayerUsage] | None = Field(
         None,

@@ -83,8 +83,7 @@ class Assignment(Response):
     journal_files: list[StoredFile] = Field(
         [],
         description="The last copy of the journal, for a volume that lost its own: a whole file, "
-        "then what changed, "
-        "to be applied in this order.",
+        "then what changed, to be applied in this order.",
     )
 
 

@@ -70,9 +70,8 @@ class SessionCreate(Request):
         min_length=1,
         max_length=400,
         description="A name in the catalogue (GET /v1/base-models), or what this project has "
-        "trained: the id of a "
-        "committed checkpoint (ckp_...), or the path that a Tinker client saved it under "
-        "(tinker://...).",
+        "trained: the id of a committed checkpoint (ckp_...), or the path that a Tinker client "
+        "saved it under (tinker://...).",
     )
     name: str = Field(
         "", max_length=120, description="What the console calls it; the id when empty."
@@ -303,8 +302,7 @@ class SessionView(Response):
     measures: dict[str, float] | None = Field(
         None,
         description="Of a list that was asked for them: the measures of its last step, by the "
-        "names of columns of"
-        " GET .../metrics.",
+        "names of columns of GET .../metrics.",
     )
     accounting: Accounting = Accounting()
     restarts: int = Field(

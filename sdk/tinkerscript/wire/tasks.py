@@ -118,8 +118,7 @@ class TaskLeases(Response):
     others_waiting: int = Field(
         0,
         description="Where this worker has room left: attempts that wait for one with a judge, or "
-        "for one without;"
-        " those at the first 1000 tasks.",
+        "for one without; those at the first 1000 tasks.",
     )
 
 

@@ -153,14 +153,12 @@ class EpisodeOutline(Response):
     ratios: list[float | None] = Field(
         [],
         description="The furthest from 1 of exp(the trainer's log-probability before the step - "
-        "the sampled one); null"
-        " where none is kept.",
+        "the sampled one); null where none is kept.",
     )
     changes: list[float | None] = Field(
         [],
         description="The trainer's log-probability after the step - before it, the one of the "
-        "largest size; null where"
-        " none is kept.",
+        "largest size; null where none is kept.",
     )
 
 

@@ -131,8 +131,7 @@ class TokenRun(Response):
     raw_logprobs: list[float] | None = Field(
         None,
         description="The model's own, at temperature 1 over all token ids, where they differ from "
-        "logprobs; null where"
-        " they are the same (is_sampled_raw) or were not recorded.",
+        "logprobs; null where they are the same (is_sampled_raw) or were not recorded.",
     )
     is_sampled_raw: bool = Field(
         False,
@@ -142,16 +141,13 @@ class TokenRun(Response):
     trainer_logprobs: list[float | None] | None = Field(
         None,
         description="The trainer's own, of the distribution that was sampled from, under the "
-        "weights before the step"
-        " that trained these tokens; null of a token that it did not train. Null as a whole where "
-        "they are not kept: of"
-        " tokens that no step computed.",
+        "weights before the step that trained these tokens; null of a token that it did not train. "
+        "Null as a whole where they are not kept: of tokens that no step computed.",
     )
     trainer_logprobs_after: list[float | None] | None = Field(
         None,
         description="The same under the weights after that step; null as a whole too where the "
-        "session has no"
-        " logprobs_after_step.",
+        "session has no logprobs_after_step.",
     )
     policy_versions: list[int] = []
     split_bytes: dict[int, str] = Field(

@@ -35,8 +35,7 @@ class EngineCorrection(Request):
     weight: Level = Field(
         "token",
         description="The ratio trainer / engine that a token's loss is multiplied by: its own, the "
-        "product "
-        "over its sequence, or their geometric mean.",
+        "product over its sequence, or their geometric mean.",
     )
     weight_low: float | None = Field(
         None, gt=0, le=1, description="A smaller weight is raised to this. None: no floor."
@@ -60,8 +59,7 @@ class EngineCorrection(Request):
         gt=0,
         lt=1,
         description="A sequence with a token whose ratio is below this, or above 1 / this, is left "
-        "out whole; 1e-4 is "
-        "usual. None: none is.",
+        "out whole; 1e-4 is usual. None: none is.",
     )
 
     @field_validator(*LEVEL_OF)

@@ -32,8 +32,7 @@ def _loss_in(losses: tuple[str, ...]) -> Rule:
 _RATIO_MOVES: Rule = (
     has_many_updates,
     "only with minibatches or epochs above 1: the ratio of a single update, to the trainer's own "
-    "policy, is 1;"
-    " engine_correction bounds what the engine or older weights make of a token",
+    "policy, is 1; engine_correction bounds what the engine or older weights make of a token",
 )
 _HAS_KL: Rule = (lambda given: given.get("kl_coef", 1) > 0, "only with a kl_coef above 0")
 _HAS_ADAPTERS: Rule = (lambda given: given.get("lora_rank", 1) > 0, "only with a lora_rank above 0")
@@ -105,8 +104,7 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any, Given], bool], str]] = {
     "loss": (
         lambda value, given: not LOSSES[value].has_ratio and given.get("max_staleness", 0) > 0,
         "not cross_entropy with max_staleness above 0: it has no ratio that weighs tokens of older "
-        "weights; take"
-        " importance_sampling",
+        "weights; take importance_sampling",
     ),
     "grad_norm_limit": (
         lambda value, given: value < given.get("grad_clip", 0.0),
@@ -119,8 +117,7 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any, Given], bool], str]] = {
     "engine_correction": (
         lambda value, given: value.weight == "none" and given.get("max_staleness", 0) > 0,
         "must have a weight (token, sequence or geometric) with max_staleness above 0: nothing "
-        "else weighs tokens of"
-        " older weights",
+        "else weighs tokens of older weights",
     ),
     "keep_n": (
         lambda value, given: value is not None and value >= given.get("grpo_n", value + 1),

@@ -40,8 +40,7 @@ class ReadingOptions(Request):
     unsupported_sampling: Literal["refuse", "eval_only"] = Field(
         "refuse",
         description="Calls of training episodes that sample as the trainer cannot compute: "
-        "refused, or their "
-        "episode is evaluated and not trained.",
+        "refused, or their episode is evaluated and not trained.",
     )
     unsupported_effort: Literal["label", "refuse"] = Field(
         "label", description="Efforts that the template has not."
@@ -57,6 +56,5 @@ class ReadingOptions(Request):
     tool_parsing: Literal["lenient", "strict"] = Field(
         "lenient",
         description="Calls with slips (a mark that is missing, a call inside thoughts) are read as "
-        "vLLM reads them, "
-        "or are plain text.",
+        "vLLM reads them, or are plain text.",
     )
