@@ -6,7 +6,6 @@ the trainer against the model's own forward, then engine against trainer (``mode
 ``rehearsal.py`` of ``gpu_runtime``).
 """
 
-import json
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from tinkerscript.wire.config import SessionConfig
 from .models.folder_parts import parts_refusal
 from .models.proven import PROVEN
 from .models.quantised import quantised_refusal, quantised_words, weights_count
-from .models.weight_files import weights_damage, weights_stored
+from .models.weight_files import config_fields, json_read, weights_damage, weights_stored
 from .prefixes import apart_words, prefixes_apart
 
 # vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend.get_supported_head_sizes
@@ -33,12 +32,12 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     """
     if damage := weights_damage(folder):
         return damage
-    whole = _read(folder / "config.json")
-    fields = _fields(whole)
+    whole = json_read(folder / "config.json")
+    fields = config_fields(whole)
     name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
     why = _refusal(fields, config) or quantised_refusal(whole, folder)
     why = why or parts_refusal(
-        whole, fields, weights_stored(folder), _read(folder / "generation_config.json")
+        whole, fields, weights_stored(folder), json_read(folder / "generation_config.json")
     )
     why = why or _older_form(whole, folder)
     why = why or head_refusal(fields.get("vocab_size"), _largest_token(folder / "tokenizer.json"))
@@ -50,7 +49,7 @@ def engine_refusal(folder: Path, *, on_gpu: bool) -> str | None:
 
     On GPUs the engine has a kernel for every head size.
     """
-    fields = _fields(whole := _read(folder / "config.json"))
+    fields = config_fields(whole := json_read(folder / "config.json"))
     sizes = [fields[name] for name in HEAD_SIZES if type(fields.get(name)) is int]
     width, heads = fields.get("hidden_size"), fields.get("num_attention_heads")
     # a family with another name for it has no such quotient
@@ -73,13 +72,13 @@ def prefixes_words(folder: Path, grpo_n: int | None) -> str | None:
     """That the model in ``folder`` shares no prefixes, and what that costs; None where no file says
     so.
     """
-    why = prefixes_apart(_fields(_read(folder / "config.json")))
+    why = prefixes_apart(config_fields(json_read(folder / "config.json")))
     return apart_words(why, grpo_n) if why else None
 
 
 def proven_words(folder: Path) -> str:
     """Whether engine and trainer were seen to agree on a model of ``folder``'s type."""
-    whole = _read(folder / "config.json")
+    whole = json_read(folder / "config.json")
     kinds = [each.get("model_type") for each in (whole, whole.get("text_config") or {})]
     if PROVEN.intersection(kinds):
         return f"proven: engine and trainer agree on a tiny model of its type ({kinds[0]})"
@@ -93,12 +92,12 @@ def quantised_plan(folder: Path) -> str | None:
     """That the model in ``folder`` is quantised, and what is done then; None where no file says
     so.
     """
-    return quantised_words(_read(folder / "config.json"), weights_count(folder))
+    return quantised_words(json_read(folder / "config.json"), weights_count(folder))
 
 
 def positions_count(folder: Path) -> int | None:
     """How many positions the model in ``folder`` has; None where no file says so."""
-    count = _positions(_fields(_read(folder / "config.json")))
+    count = _positions(config_fields(json_read(folder / "config.json")))
     return count if isinstance(count, int) else None
 
 
@@ -113,11 +112,6 @@ def window_reached(fields: dict[str, Any], context_length: int) -> int:
     if not isinstance(window, int) or fields.get("use_sliding_window") is False:
         return 0
     return window if 0 < window < context_length else 0
-
-
-def _fields(whole: dict[str, Any]) -> dict[str, Any]:
-    """Of config.json, those of its text part and (DBRX) of its MLP in the place of the whole's."""
-    return whole | (whole.get("text_config") or {}) | (whole.get("ffn_config") or {})
 
 
 def _positions(fields: dict[str, Any]) -> Any:
@@ -211,7 +205,7 @@ def _largest_token(path: Path) -> int:
 
 @lru_cache(maxsize=64)
 def _largest_token_of(path: Path, *_which: int) -> int:
-    return max(_token_ids(_read(path)), default=-1)
+    return max(_token_ids(json_read(path)), default=-1)
 
 
 def _token_ids(tokenizer: dict[str, Any]) -> Iterator[int]:
@@ -221,11 +215,3 @@ def _token_ids(tokenizer: dict[str, Any]) -> Iterator[int]:
     vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
     yield from vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
     yield from (token["id"] for token in tokenizer.get("added_tokens") or ())
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

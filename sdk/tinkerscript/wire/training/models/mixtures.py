@@ -2,7 +2,6 @@
 options they cannot have.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.models.quantised import weight_shapes
+
+from .quantised import weight_shapes
+from .weight_files import config_fields, json_read
 
 # Of the experts of a layer, and of those that a token takes; families differ in their words.
 COUNTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
@@ -48,12 +49,11 @@ class Mixture:
 
 def mixture_of(folder: Path) -> Mixture | None:
     """The mixture in ``folder``; None of a dense model, and where no files say so."""
+    fields = config_fields(json_read(folder / "config.json"))
     try:
-        whole = json.loads((folder / "config.json").read_text())
         shapes = weight_shapes(folder)
     except (OSError, ValueError):
         return None
-    fields = whole | (whole.get("text_config") or {}) | (whole.get("ffn_config") or {})
     count, chosen = _first(fields, COUNTS), _first(fields, CHOSEN)
     if not (count and chosen and count > 1):
         return None

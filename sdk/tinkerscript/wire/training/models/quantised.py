@@ -4,14 +4,13 @@ refused, and what their weights are then; and the sizes of the weights of any fo
 ``gpu_runtime.weights.dequantise`` writes the folder that is trained; its methods are METHODS here.
 """
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .weight_files import Stored, weights_stored
+from .weight_files import Stored, json_read, weights_stored
 
 # What transformers loads in full: blocks of FP8 (DeepSeek, Qwen, MiniMax), MXFP4 (GPT-OSS), and the
 # forms of compressed-tensors.
@@ -117,15 +116,7 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     quantised folder those that it has in full.
     """
     stored = weights_stored(folder)
-    found = quantisation_of(_config(folder)) if stored else None
+    found = quantisation_of(json_read(folder / "config.json")) if stored else None
     if found is None:
         return {name: it.shape for name, it in stored.items()}
     return dict(shapes_in_full(stored, found))
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -12,6 +12,20 @@ INDICES = (INDEX, "pytorch_model.bin.index.json")  # the second of the older for
 MOST_HEADER_BYTES = 100_000_000  # the limit of the format
 
 
+def json_read(path: Path) -> dict[str, Any]:
+    """The object in a file of JSON; empty where there is no file, or nothing of the kind in it."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def config_fields(whole: dict[str, Any]) -> dict[str, Any]:
+    """Of config.json, those of its text part and (DBRX) of its MLP in the place of the whole's."""
+    return whole | (whole.get("text_config") or {}) | (whole.get("ffn_config") or {})
+
+
 @dataclass(frozen=True)
 class Stored:
     """Where a tensor is, its shape, and the name of its type as safetensors has it (``BF16``)."""
