@@ -207,14 +207,17 @@ class TinkerScript(SessionRollouts):
         """In another process: attached by id, with connections of its own. The API key travels
         along.
         """
-        transport = self._transport
-        settings = (
-            transport.base_url,
-            transport.token,
-            self.ready_timeout_s,
-            transport.retry_timeout_s,
-        )
-        return attach, (self.id, *settings, transport.options)
+        transport, options = self._transport, self._transport.options
+        settings = {
+            "base_url": transport.base_url,
+            "api_key": transport.token,
+            "begin_timeout_s": self.ready_timeout_s,
+            "retry_timeout_s": transport.retry_timeout_s,
+            "timeout_s": options.timeout_s,
+            "proxy": options.proxy,
+            "ca_file": options.ca_file,
+        }
+        return attach, (self.id, settings)
 
     def __enter__(self) -> "TinkerScript":
         return self
@@ -244,30 +247,14 @@ class TinkerScript(SessionRollouts):
             )  # fmt: skip
 
 
-def attach(
-    session_id: str,
-    base_url: str,
-    api_key: str,
-    begin_timeout_s: float,
-    retry_timeout_s: float,
-    options: HttpOptions,
-) -> TinkerScript:
+def attach(session_id: str, settings: dict[str, Any]) -> TinkerScript:
     """The session with this id in this process: the one that is here already, or a new connection
-    to it.
+    to it by TinkerScript's arguments.
     """
-    here = _sessions.get((base_url, session_id))
+    here = _sessions.get((settings["base_url"], session_id))
     if here is not None and not here.closed:
         return here
-    attached = TinkerScript(
-        session_id=session_id,
-        base_url=base_url,
-        api_key=api_key,
-        begin_timeout_s=begin_timeout_s,
-        retry_timeout_s=retry_timeout_s,
-        timeout_s=options.timeout_s,
-        proxy=options.proxy,
-        ca_file=options.ca_file,
-    )
+    attached = TinkerScript(session_id=session_id, **settings)
     attached._process = -1  # close() here does not stop what others use  # noqa: SLF001 - this module's own class
     return attached
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, Unpack
 
 from pydantic import BaseModel
 
-from tinkerscript.arguments import count
+from tinkerscript.arguments import count, wrong
 from tinkerscript.errors import (
     SessionEnded,
     SessionFailed,
@@ -105,6 +105,10 @@ class SessionApi:
     def __init__(
         self, transport: Transport, session_id: str, *, ready_timeout_s: float = 1800.0
     ) -> None:
+        if not isinstance(transport, Transport):
+            raise wrong(
+                "transport", transport, "a Transport; to attach, use TinkerScript(session_id=...)"
+            )
         self.id = session_id
         self.ready_timeout_s = ready_timeout_s
         self._transport = transport

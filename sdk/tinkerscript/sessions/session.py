@@ -68,15 +68,6 @@ class Session(NamedArguments, SessionApi):
         "Session(transport, session_id) needs a connection that was made."
     )
 
-    def __init__(
-        self, transport: Transport, session_id: str, *, ready_timeout_s: float = 1800.0
-    ) -> None:
-        if not isinstance(transport, Transport):
-            raise wrong(
-                "transport", transport, "a Transport; to attach, use TinkerScript(session_id=...)"
-            )
-        super().__init__(transport, session_id, ready_timeout_s=ready_timeout_s)
-
     def episodes(self) -> Iterator[EpisodeView]:
         """Every episode, newest first."""
         for page in pages(self.episode_page):
