@@ -36,7 +36,7 @@ from .judge import Judge
 from .reports import Failure
 from .rollouts.judged_task import JudgedTask, had_ended, lost
 from .rollouts.judging import check_judge
-from .rollouts.runner import EXITS, Agent, check_agent, run_agent
+from .rollouts.runner import EXITS, Agent, abandon, check_agent, run_agent
 from .wire.tasks import LeasedTask, TasksLease
 
 POLL_INTERVAL_S = 1.0
@@ -239,8 +239,7 @@ class Worker:
             held.group.cancel()
             return
         if held.episode is not None:
-            with contextlib.suppress(TinkerScriptError):  # it expires on the server
-                held.episode.abandon(type(late).__name__)
+            abandon(held.episode, type(late).__name__)
         self._failed(held.task, late)
 
     def _work(self, task: LeasedTask) -> None:

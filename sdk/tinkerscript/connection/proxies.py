@@ -103,14 +103,14 @@ def _checked(value: str, name: str) -> str:
     return proxy
 
 
-def _goes_past(url: httpx.URL, environ: Mapping[str, str] = os.environ) -> bool:
+def _goes_past(url: httpx.URL) -> bool:
     """Whether NO_PROXY has the host of ``url``. Raises InvalidRequest for a network that is
     none."""
-    name = next((each for each in NO_PROXY if environ.get(each)), None)
+    name = next((each for each in NO_PROXY if os.environ.get(each)), None)
     if name is None:
         return bool(urllib.request.proxy_bypass(url.host))  # the system's own list
     port = url.port or {"http": 80, "https": 443}.get(url.scheme)
-    return any([_holds(entry, url.host, port, name) for entry in _entries(environ[name])])
+    return any([_holds(entry, url.host, port, name) for entry in _entries(os.environ[name])])
 
 
 def _holds(entry: str, host: str, port: int | None, name: str) -> bool:

@@ -6,7 +6,6 @@ lost has ended none, or the next one ends the others with the same rewards: an a
 ended episodes.
 """
 
-import contextlib
 import math
 import threading
 from collections import Counter, deque
@@ -30,7 +29,7 @@ from tinkerscript.wire.tasks import TRIES_OF_ATTEMPT, LeasedTask
 
 from .attempts import Attempt
 from .judging import JudgedGroups, group_key
-from .runner import Agent, Runner
+from .runner import Agent, Runner, abandon
 from .session_rollouts import SessionRollouts
 
 AGENT_ENDED = (
@@ -134,8 +133,7 @@ class JudgedTask:
                 self._begun.append(episode.id)
                 self._session.tasks.group_set(self._task, self._begun)
         except TinkerScriptError as failure:
-            with contextlib.suppress(TinkerScriptError):  # it expires on the server
-                episode.abandon(type(failure).__name__)
+            abandon(episode, type(failure).__name__)
             raise
         return episode
 

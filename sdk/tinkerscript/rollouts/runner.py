@@ -141,7 +141,7 @@ class Runner:
     def _late(self, who: str, played: list[tuple[Attempt, Episode]], again: bool) -> None:
         late = WaitTimeout(f"The {who} had not returned after {self.attempt_timeout_s:g} s.")
         for attempt, episode in played:
-            _abandon(episode, type(late).__name__)
+            abandon(episode, type(late).__name__)
             self._failed(attempt, episode, late, again)
 
     def _try(self, attempt: Attempt) -> None:
@@ -204,7 +204,7 @@ class Runner:
                 raise
             for attempt, episode in played:
                 if episode.is_open:
-                    _abandon(episode, type(failure).__name__)
+                    abandon(episode, type(failure).__name__)
                 self._failed(attempt, episode, failure, again)
 
     def _failed(
@@ -231,7 +231,7 @@ class Runner:
         for wait in list(self._waits):
             wait.given_up.set()
         abandoning = [
-            threading.Thread(target=_abandon, args=(episode,), daemon=True)
+            threading.Thread(target=abandon, args=(episode,), daemon=True)
             for episode in list(self._open)
         ]
         for thread in abandoning:
@@ -249,7 +249,8 @@ def _started(target: Callable[..., None], *arguments: Any) -> threading.Thread:
     return thread
 
 
-def _abandon(episode: Episode, reason: str = "interrupted") -> None:
+def abandon(episode: Episode, reason: str = "interrupted") -> None:
+    """Give it up, if the server can be told."""
     with contextlib.suppress(TinkerScriptError):  # it expires on the server
         episode.abandon(reason)
 
