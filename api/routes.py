@@ -23,7 +23,6 @@ from console.sessions.runtime import episode_reports, leases, uploads
 from console.tinker import checkpoints as named
 from console.tinker import runtimes, work
 from tinkerscript.wire.account import Scope
-from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.episodes import (
     EpisodeBegun,
     EpisodeList,
@@ -31,6 +30,7 @@ from tinkerscript.wire.episodes import (
     EpisodesRescored,
     EpisodeView,
 )
+from tinkerscript.wire.reading.calls import EpisodeCalls
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines
 from tinkerscript.wire.sessions import Accounting
 from tinkerscript.wire.training.changes import ConfigChange
@@ -204,7 +204,7 @@ route("POST", TASK + "/finish", tasks.task_finish, episodes_run, audit=False)
 route("GET", SESSION + "/groups", trajectories.group_list, sessions_read)
 route("GET", SESSION + "/steps/{step}", trajectories.step_get, sessions_read)
 
-# Tokens, so from the gateway too: a file of JSON lines (tinkerscript.wire.batches).
+# Tokens, so from the gateway too: a file of JSON lines (tinkerscript.wire.reading.batches).
 route("GET", SESSION + "/batches/{batch}", episodes.batch_get, sessions_read)
 
 # Sessions of the tinker client; for others there is nothing here.

@@ -1,4 +1,4 @@
-"""A batch as JSON lines (``tinkerscript.wire.batches``), built from the journal on request."""
+"""A batch as JSON lines (``tinkerscript.wire.reading.batches``), built from the journal on request."""
 
 import base64
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +11,9 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.journal.token_values import sets_number
 from gpu_runtime.loop.batching import Batch, TrainedEpisode, batch_samples
-from tinkerscript.wire.batches import BatchEpisode, BatchHeader, BatchSample
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import StepMetrics
+from tinkerscript.wire.reading.batches import BatchEpisode, BatchHeader, BatchSample
 from tinkerscript.wire.runtime import Assignment
 
 from .call_views import episode_calls

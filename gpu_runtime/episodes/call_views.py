@@ -5,7 +5,13 @@ from typing import Any
 
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.journal.timelines import agents_of, merge
-from tinkerscript.wire.calls import CallView, DriftPoint, EpisodeCalls, EpisodeReport, SampledAnswer
+from tinkerscript.wire.reading.calls import (
+    CallView,
+    DriftPoint,
+    EpisodeCalls,
+    EpisodeReport,
+    SampledAnswer,
+)
 
 MAX_CALLS_PER_PAGE = 200  # of one page: each carries its whole prompt
 

@@ -32,7 +32,6 @@ from gpu_runtime.journal.records import CallRecord, EpisodeRecord
 from gpu_runtime.journal.removal import ERASED
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import BadRequest, EpisodeClosed, GatewayError, NotFound, OutputConflict
-from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.episodes import (
     EpisodeBegin,
     EpisodeBegun,
@@ -43,6 +42,7 @@ from tinkerscript.wire.episodes import (
     RefusedCalls,
     WorkflowOutput,
 )
+from tinkerscript.wire.reading.calls import EpisodeCalls
 from tinkerscript.wire.runtime import Assignment
 from tinkerscript.wire.sessions import Accounting
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpu_runtime.journal.token_values import AllowedSet, Experts
-from tinkerscript.wire.calls import is_sampled_raw
 from tinkerscript.wire.episodes import (
     EpisodeState,
     EpisodeView,
@@ -20,6 +19,7 @@ from tinkerscript.wire.episodes import (
     SampleFate,
     WorkflowOutput,
 )
+from tinkerscript.wire.reading.calls import is_sampled_raw
 
 CallStatus = Literal["completed", "cancelled"]
 PROMPT_KEY = "prompt:"  # and a hash: a group key of episodes without a task

@@ -19,8 +19,8 @@ from support.light_tokenizer import LightTokenizer
 from support.random_calls import calls_of
 from support.runtime_harness import tiny_model
 from support.trained_batches import batch, episode
-from tinkerscript.wire.batches import BatchSample
-from tinkerscript.wire.calls import CallView, SampledAnswer
+from tinkerscript.wire.reading.batches import BatchSample
+from tinkerscript.wire.reading.calls import CallView, SampledAnswer
 from tinkerscript.wire.runtime import Assignment
 
 

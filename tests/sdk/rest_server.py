@@ -18,7 +18,6 @@ from typing import Any
 
 from sdk.http_parts import Answer, Drop, Fault, Handler, Request, error, ranged, reply
 
-from tinkerscript.wire.calls import CallView, EpisodeCalls, EpisodeReport
 from tinkerscript.wire.checkpoints import (
     CheckpointCreate,
     CheckpointDownload,
@@ -40,6 +39,7 @@ from tinkerscript.wire.episodes import (
     SampleFate,
 )
 from tinkerscript.wire.events import Evaluation, Event, EventPage
+from tinkerscript.wire.reading.calls import CallView, EpisodeCalls, EpisodeReport
 from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.sessions import Accounting, SessionCreate, SessionList, SessionView
 from tinkerscript.wire.version import VERSION

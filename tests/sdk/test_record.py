@@ -7,7 +7,7 @@ from sdk.http_parts import not_ready
 
 from support.waiting import wait_until
 from tinkerscript import CheckpointFailed, InvalidRequest, SessionFailed, WaitTimeout
-from tinkerscript.wire.calls import CallView
+from tinkerscript.wire.reading.calls import CallView
 
 
 def fill(server, count):

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from console.sessions.episodes.documents import raw_of
-from tinkerscript.wire.batches import BatchSample
+from tinkerscript.wire.reading.batches import BatchSample
 from tinkerscript.wire.reading.token_pages import (
     Trainer,
     raw_logprobs,

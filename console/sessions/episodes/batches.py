@@ -17,9 +17,9 @@ from console.sessions.episodes.documents import calls_page, document_read
 from console.sessions.models import EpisodeRecord, Session
 from console.sessions.selectors import session_get
 from console.users.models import Project
-from tinkerscript.wire.batches import BatchEpisode, BatchHeader
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import StepMetrics
+from tinkerscript.wire.reading.batches import BatchEpisode, BatchHeader
 from tinkerscript.wire.reading.trajectories import EpisodeFate
 
 IN_MEMORY_BYTES = 8 << 20  # what is larger is written to a file while it is made

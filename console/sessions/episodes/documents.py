@@ -1,5 +1,5 @@
 """The documents of episodes: one out of its pack in the object store, its calls as
-``tinkerscript.wire.calls`` shows them, or all of a session to take home.
+``wire.reading.calls`` shows them, or all of a session to take home.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ from console.sessions.episodes.names import pack_key, part_key
 from console.sessions.models import EpisodeRecord
 from console.sessions.selectors import session_get
 from console.users.models import Project
-from tinkerscript.wire.calls import is_sampled_raw
 from tinkerscript.wire.checkpoints import DownloadFile
 from tinkerscript.wire.episodes import EpisodeExport, EpisodeFile
+from tinkerscript.wire.reading.calls import is_sampled_raw
 from tinkerscript.wire.reading.documents import EpisodeDocument, EpisodeDocuments, document_unpack
 from tinkerscript.wire.reading.token_pages import Raw, raw_logprobs
 
@@ -124,7 +124,7 @@ def _packed(record: EpisodeRecord) -> bytes | None:
 
 
 def calls_page(document: Mapping[str, Any], *, start: int, limit: int) -> list[dict[str, Any]]:
-    """``limit`` calls from number ``start`` on as ``tinkerscript.wire.calls`` shows them, prompts
+    """``limit`` calls from number ``start`` on as ``wire.reading.calls`` shows them, prompts
     included.
     """
     sequences: dict[int, _Sequence] = {}

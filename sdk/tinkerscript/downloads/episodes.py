@@ -1,5 +1,5 @@
-"""Brings episodes to this disk: their archive, Parquet files with a row for each that has ended; and
-one batch, the file of JSON lines that ``wire/batches.py`` describes.
+"""Brings episodes to this disk: their archive, Parquet files with a row for each that has ended;
+and one batch, the file of JSON lines that ``wire/reading/batches.py`` describes.
 """
 
 import time
@@ -11,8 +11,8 @@ from tinkerscript.arguments import path_of
 from tinkerscript.connection.retries import backoff_s, is_transient
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.errors import DownloadFailed, PathInUse, TinkerScriptError
-from tinkerscript.wire.batches import BatchHeader
 from tinkerscript.wire.episodes import EpisodeAnnotation, EpisodeExport, EpisodeFile
+from tinkerscript.wire.reading.batches import BatchHeader
 
 from .folder import folder_fill, folder_of, is_there
 

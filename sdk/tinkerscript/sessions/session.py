@@ -16,10 +16,10 @@ from tinkerscript.downloads import checkpoints, record
 from tinkerscript.downloads import episodes as episode_files
 from tinkerscript.downloads.checkpoints import TunedModel
 from tinkerscript.errors import ClientClosed, WaitTimeout
-from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointView
 from tinkerscript.wire.episodes import EpisodesRescored, EpisodeView
 from tinkerscript.wire.events import Event, EventKind
+from tinkerscript.wire.reading.calls import EpisodeCalls
 from tinkerscript.wire.reading.points import MEASURES, measures_unknown
 from tinkerscript.wire.sessions import Accounting, SessionList, SessionState, SessionView
 from tinkerscript.wire.training.changes import ConfigChange

@@ -22,8 +22,8 @@ from support.gateway_harness import make_assignment
 from support.rank_probe import gradients, in_a_rank
 from support.tiny_model import tiny_model_make
 from support.trained_batches import batch, call, episode
-from tinkerscript.wire.batches import BatchSample
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.reading.batches import BatchSample
 
 CONFIG = SessionConfig(grad_clip=1e9, grad_norm_limit=1e9)
 IDS = (5, 9, 30, 41, 7, 12)

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from ..base import Response
-from ..calls import is_sampled_raw
+from .calls import is_sampled_raw
 
 BY_TOKEN = ("token_ids", "pieces", "logprobs", "policy_versions")
 Advantages = Mapping[str, float] | float | None

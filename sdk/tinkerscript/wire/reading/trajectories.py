@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, FiniteFloat
 
 from ..base import Request, Response
-from ..calls import DriftPoint, EpisodeReport
 from ..episodes import EpisodeView, RefusedCalls
 from ..events import Event
 from ..training.engine_correction import RATIO_EDGES
+from .calls import DriftPoint, EpisodeReport
 from .token_pages import EpisodeOutline
 
 MAX_ROWS = 200  # of one request

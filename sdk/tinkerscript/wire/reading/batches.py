@@ -17,11 +17,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from .base import Response
+from ..base import Response
+from ..config import SessionConfig
+from ..episodes import WorkflowOutput
+from ..events import StepMetrics
 from .calls import CallView
-from .config import SessionConfig
-from .episodes import WorkflowOutput
-from .events import StepMetrics
 
 
 class BatchHeader(Response):

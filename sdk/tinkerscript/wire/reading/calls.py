@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from .base import Response
+from ..base import Response
 
 
 def is_sampled_raw(options: Mapping[str, Any]) -> bool:
