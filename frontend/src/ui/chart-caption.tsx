@@ -2,8 +2,8 @@
 import type { ReactNode, RefObject } from "react";
 import { Link } from "react-router";
 import { saveBlob } from "../api/client";
-import type { ChartProps } from "./chart";
 import { csvOf, fileName, pngOf } from "./chart-files";
+import type { ChartProps } from "./chart-props";
 import { Readout } from "./chart-readout";
 import type { Plot } from "./use-plot";
 import { Word } from "./word";

@@ -2,7 +2,8 @@ import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { MemoryRouter } from "react-router";
 import { expect, test } from "vitest";
-import { Chart as Drawn, type ChartProps } from "./chart";
+import { Chart as Drawn } from "./chart";
+import type { ChartProps } from "./chart-props";
 
 const Chart = (props: ChartProps) => createElement(MemoryRouter, null, createElement(Drawn, props));
 

@@ -2,8 +2,8 @@
 import { useState, type KeyboardEvent, type RefObject } from "react";
 import { useNavigate } from "react-router";
 import type uPlot from "uplot";
-import type { ChartProps } from "./chart";
 import { chartKey } from "./chart-keys";
+import type { ChartProps } from "./chart-props";
 
 interface Keyed extends Pick<ChartProps, "x" | "linkOf" | "onZoom"> {
   plot: RefObject<uPlot | null>;

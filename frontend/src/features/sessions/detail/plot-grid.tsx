@@ -1,6 +1,7 @@
 // Charts beside each other; of what is constant over the whole run its value alone.
 import type { ReactNode } from "react";
-import { Chart, type ChartProps } from "../../../ui/chart";
+import { Chart } from "../../../ui/chart";
+import type { ChartProps } from "../../../ui/chart-props";
 import type { Series } from "../../../ui/chart-data";
 import { number } from "../../../ui/format";
 import { visible } from "../../../ui/plain-text";
