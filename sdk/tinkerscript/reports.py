@@ -1,5 +1,5 @@
-"""What came of many attempts: rewards by task, how far a run is, and a table of what failed. A failure
-is never a reward of zero.
+"""What came of many attempts: rewards by task, how far a run is, and a table of what failed. A
+failure is never a reward of zero.
 """
 
 import math

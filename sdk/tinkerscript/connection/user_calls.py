@@ -1,5 +1,5 @@
-"""Calls of a user's own function (a reward, an agent, a judge), each with a deadline: one that hangs
-is named and not waited for.
+"""Calls of a user's own function (a reward, an agent, a judge), each with a deadline: one that
+hangs is named and not waited for.
 
 No thread can be ended from outside. In a run of attempts one that is late loses its place to a new
 thread, which says what has failed; what the late one still does counts nothing.

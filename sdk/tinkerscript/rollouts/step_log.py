@@ -1,5 +1,5 @@
-"""Sends the metrics of a session's steps to the targets of ``report_to`` while the attempts run. Each
-target has a thread of its own: a tracker that fails or hangs holds nothing up.
+"""Sends the metrics of a session's steps to the targets of ``report_to`` while the attempts run.
+Each target has a thread of its own: a tracker that fails or hangs holds nothing up.
 """
 
 import logging

@@ -1,5 +1,5 @@
-"""What a list of an exported run's episodes holds, counted, and its tasks as they were played nearest
-to two versions of the policy. The answers of the REST API.
+"""What a list of an exported run's episodes holds, counted, and its tasks as they were played
+nearest to two versions of the policy. The answers of the REST API.
 """
 
 from collections import Counter
