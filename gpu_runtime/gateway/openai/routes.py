@@ -59,10 +59,8 @@ class OpenAIRoutes:
         """``POST /v1/completions``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
         asked, labels = TEXT.read(request, body, TextRequest)
-        renderer, identity = (
-            self._handler.calls.renderer,
-            self._handler.identity(request, asked, body),
-        )
+        identity = self._handler.identity(request, asked, body)
+        renderer = self._handler.calls.renderer
         if len(asked.prompts) == 1:
             prepared = PreparedText(asked, renderer, identity, labels)
             return await self._handler.answer(
