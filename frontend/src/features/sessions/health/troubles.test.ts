@@ -4,6 +4,8 @@ import { expect, test } from "vitest";
 import type { Event } from "../../../api/types";
 import { FAULTS, troublesOf } from "./troubles";
 
+// In an event's data, or as console/live/services.py's event_note takes it.
+const WRITTEN = /"name": "(\w+)"|event_note\(\s*[\w.]+,\s*"(\w+)"/g;
 const ROOT = new URL("../../../../../", import.meta.url).pathname;
 
 function entry(cursor: number, kind: Event["kind"], data: Record<string, unknown>): Event {
@@ -42,8 +44,8 @@ test("each fault is an event that the server or a runtime writes", () => {
     readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
       .filter((path) => path.endsWith(".py"))
       .flatMap((path) =>
-        [...readFileSync(join(ROOT, folder, path), "utf8").matchAll(/"name": "(\w+)"/g)].map(
-          ([, name]) => name,
+        [...readFileSync(join(ROOT, folder, path), "utf8").matchAll(WRITTEN)].map(
+          ([, inData, noted]) => inData ?? noted,
         ),
       ),
   );
