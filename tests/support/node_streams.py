@@ -62,10 +62,8 @@ class Counting:
 class CountingActor(EngineActor):
     """Of such an engine."""
 
-    async def start(
-        self, model: str, config: SessionConfig, device: str, options: dict[str, Any]
-    ) -> int:
-        self._engine = node_streams.Counting(Path(model))  # type: ignore[assignment]
+    async def start(self, spec: EngineSpec) -> int:
+        self._engine = node_streams.Counting(Path(spec.model_path))  # type: ignore[assignment]
         return 256
 
 
