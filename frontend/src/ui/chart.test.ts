@@ -2,8 +2,7 @@ import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { MemoryRouter } from "react-router";
 import { expect, test } from "vitest";
-import { Chart as Drawn } from "./chart";
-import type { ChartProps } from "./chart-props";
+import { Chart as Drawn, type ChartProps } from "./chart";
 
 const Chart = (props: ChartProps) => createElement(MemoryRouter, null, createElement(Drawn, props));
 

@@ -36,7 +36,7 @@ interface Plotted {
   onHoverRef: RefObject<(index: number | null) => void>;
 }
 
-export interface Plot {
+interface Plot {
   container: RefObject<HTMLDivElement | null>;
   plot: RefObject<uPlot | null>;
   /** The index of the point that was clicked; -1: none, or it is not drawn any more. */

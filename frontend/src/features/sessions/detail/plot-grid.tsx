@@ -1,7 +1,6 @@
 // Charts beside each other; of what is constant over the whole run its value alone.
 import type { ReactNode } from "react";
-import { Chart } from "../../../ui/chart";
-import type { ChartProps } from "../../../ui/chart-props";
+import { Chart, type ChartProps } from "../../../ui/chart";
 import type { Series } from "../../../ui/chart-data";
 import { number } from "../../../ui/format";
 import { visible } from "../../../ui/plain-text";
