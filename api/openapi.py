@@ -1,5 +1,5 @@
-"""The OpenAPI documents of REST and of the Tinker wire, from the rows of their tables of routes and the
-types of the wire. ``python -m api.openapi`` writes that of REST to the repository.
+"""The OpenAPI documents of REST and of the Tinker wire, from the rows of their tables of routes and
+the types of the wire. ``python -m api.openapi`` writes that of REST to the repository.
 """
 
 import json
@@ -105,8 +105,8 @@ def request_body(model: type[BaseModel], schemas: Json) -> Json:
 
 
 def component(model: type[BaseModel], mode: JsonSchemaMode, schemas: Json) -> Json:
-    """A reference to a type, which ``schemas`` has from now on with its parts: as it is read where it
-    is a request's body, as it is written elsewhere; the first of one name stays.
+    """A reference to a type, which ``schemas`` has from now on with its parts: as it is read where
+    it is a request's body, as it is written elsewhere; the first of one name stays.
     """
     schema = _schema(model, mode)
     parts = schema.pop("$defs", {})

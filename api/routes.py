@@ -1,4 +1,4 @@
-"""The table of routes of the REST API: method, path, view, who may call it, and what holds for it."""
+"""The table of routes of the REST API: method, path, view, caller, and what holds for it."""
 
 from typing import Any
 

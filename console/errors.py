@@ -48,7 +48,7 @@ class InvalidRequest(DomainError):
 
     @classmethod
     def of_field(cls, field: str, problem: str, *, hint: str, message: str = "") -> Self:
-        """One that names the field as the parser's refusals do, so that a form can show it there."""
+        """One that names the field as the parser's refusals do: a form shows it there."""
         details = {"fields": [{"field": field, "problem": problem}]}
         return cls(message or problem, hint=hint, details=details)
 

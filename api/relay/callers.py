@@ -1,5 +1,5 @@
-"""Who calls the relay: an episode's key, verified without a database, and whether the API key or the
-person that began the episode may still do so, which both may lose while it is open.
+"""Who calls the relay: an episode's key, verified without a database, and whether the API key or
+the person that began the episode may still do so, which both may lose while it is open.
 
 The key names its session, whose signing key the server's secret gives.
 """

@@ -24,8 +24,8 @@ class Holding:
         self.size_bytes = 0
 
     def add(self, size_bytes: int) -> None:
-        """Count further bytes of the call's body, until it ends. Raises RelayError when these are too
-        many.
+        """Count further bytes of the call's body, until it ends. Raises RelayError when these are
+        too many.
         """
         self.size_bytes += size_bytes
         of_key, of_all = self._limits.bytes.count(self._key, size_bytes)

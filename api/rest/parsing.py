@@ -197,7 +197,7 @@ def _encodes(text: str) -> bool:
     return True
 
 
-# -- What browsers send to django-allauth's JSON endpoints, read as strictly as a body of REST ---------
+# -- What browsers send to django-allauth's JSON endpoints, read as strictly as a body of REST -----
 
 ACCOUNTS = "/_allauth/"
 

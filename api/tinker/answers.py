@@ -22,8 +22,8 @@ MAX_SAMPLES = 1000  # ids of samples that a refusal has at most
 
 @dataclass(frozen=True)
 class Answer:
-    """A response, where it is more than the JSON of a 200 that a view returns. ``retry_after_s`` asks
-    the client to wait.
+    """A response, where it is more than the JSON of a 200 that a view returns. ``retry_after_s``
+    asks the client to wait.
     """
 
     status: int

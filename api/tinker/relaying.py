@@ -1,5 +1,5 @@
-"""Requests that a runtime serves: where each belongs, what its runtime has to know before it, and its
-bytes, which are passed on as they came.
+"""Requests that a runtime serves: where each belongs, what its runtime has to know before it, and
+its bytes, which are passed on as they came.
 
 The id in a request names our session, and the session its project.
 """
@@ -43,8 +43,8 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Place:
-    """What never changes of a model or a session. ``started_by``: an API key's id; None for a person,
-    or a key that is gone.
+    """What never changes of a model or a session. ``started_by``: an API key's id; None for a
+    person, or a key that is gone.
     """
 
     session_id: str
@@ -119,8 +119,8 @@ async def _forward(
 
 
 async def _session_of(caller: KeyCaller, operation: Operation) -> str:
-    """The id of its session. Raises NotFound, for another project's as for none; Forbidden where the
-    key's models or spend cap leave the session out.
+    """The id of its session. Raises NotFound, for another project's as for none; Forbidden where
+    the key's models or spend cap leave the session out.
     """
     of = operation.of if isinstance(operation.of, ModelId) else operation.of.session_id
     place = _places.get(of) or await database_sync_to_async(_place)(of)
@@ -182,8 +182,8 @@ async def runtime_announce(of: ModelId | SamplerId, route: Route) -> None:
 
 
 def _announcement(of: ModelId | SamplerId) -> tuple[str, ModelCreate | SamplerCreate] | None:
-    """The runtime's path and message; None where its client is over, and for the sampler of an unnamed
-    save, which the runtime has.
+    """The runtime's path and message; None where its client is over, and for the sampler of an
+    unnamed save, which the runtime has.
     """
     if _client_is_over(of):
         return None

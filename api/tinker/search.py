@@ -74,8 +74,8 @@ def sampling_session_join(caller: KeyCaller, body: SamplerJoin) -> Json:
 
 
 def _page(rows: list[T], body: Search, name: str, of: str) -> tuple[list[T], Json | None]:
-    """The rows of a page, of which one more was asked for, and where the next one begins: ``name`` is
-    what the wire calls the last row's ``of``.
+    """The rows of a page, of which one more was asked for, and where the next one begins: ``name``
+    is what the wire calls the last row's ``of``.
     """
     page = rows[: body.limit]
     if len(rows) == len(page):

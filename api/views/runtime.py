@@ -1,4 +1,4 @@
-"""Requests of a runtime, under its lease, that are no service of their own: routes.py names those."""
+"""Requests of a runtime, under its lease, that are no service: routes.py names those."""
 
 from console.sessions.models import Session
 from console.sessions.runtime import stored_files, uploads

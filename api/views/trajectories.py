@@ -218,7 +218,7 @@ def step_get(caller: Caller, session_id: str, step: str) -> StepView:
 
 
 def _record_alone(caller: Caller, session_id: str, episode_id: str) -> EpisodeRecord | None:
-    """The record, where it is read without the runtime; a session on its way up may know of more."""
+    """The record, read without the runtime; a session on its way up may know of more."""
     ready = _is_ready(caller, session_id)
     return None if ready else _record(caller, session_id, episode_id)
 

@@ -186,8 +186,8 @@ def chains() -> list[str]:
 
 
 def heads_text() -> str:
-    """Where every log ends now, one line each: ``project number sha256``. Kept outside the database:
-    what is cut off later, or deleted whole, shows.
+    """Where every log ends now, one line each: ``project number sha256``. Kept outside the
+    database: what is cut off later, or deleted whole, shows.
     """
     heads = AuditHead.objects.filter(number__gt=0).order_by("project_id")
     return "".join(f"{head.project_id} {head.number} {head.sha256}\n" for head in heads)

@@ -1,5 +1,5 @@
-"""What processes of the server share: the database of DATABASE_URL; and where they count and how they
-wake one another, which is by Redis, or within one web process alone.
+"""What processes of the server share: the database of DATABASE_URL; and where they count and how
+they wake one another, which is by Redis, or within one web process alone.
 """
 
 from typing import Any

@@ -132,9 +132,9 @@ def _hub_fetch(
     look: Callable[[int, int | None], None],
 ) -> str:
     """A model of the Hugging Face Hub, or of a server with its API (HF_ENDPOINT), into a folder.
-    ``source``: ``hf://OWNER/NAME`` or ``hf://OWNER/NAME@REVISION``; a revision is a branch, a tag or
-    a commit. The token for what is private or gated is HF_TOKEN, or that of ``hf auth login``; the
-    package huggingface_hub reads it.
+    ``source``: ``hf://OWNER/NAME`` or ``hf://OWNER/NAME@REVISION``; a revision is a branch, a tag
+    or a commit. The token for what is private or gated is HF_TOKEN, or that of ``hf auth login``;
+    the package huggingface_hub reads it.
 
     ``look`` is called once, while the folder has config.json alone: with the bytes of all files,
     and the number of weights where the Hub counts them. Returns the source with the commit that

@@ -1,5 +1,5 @@
-"""``/metrics``: what this machine's web processes counted (console.server.metrics), and gauges that are
-read from the tables when they are asked for, the same from every web process.
+"""``/metrics``: what this machine's web processes counted (console.server.metrics), and gauges that
+are read from the tables when they are asked for, the same from every web process.
 """
 
 import os

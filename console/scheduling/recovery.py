@@ -186,7 +186,7 @@ def unended_give_up(session_id: str, said: str, lasted: timedelta) -> None:
             move(session, SessionState.FAILED, reason=failure["cause"], failure=failure)
 
 
-# -- What the record of one that has failed says -------------------------------------------------------
+# -- What the record of one that has failed says ---------------------------------------------------
 
 
 def runtime_lost(

@@ -3,14 +3,14 @@
 ``count_requests`` counts the status that the client gets, by route.
 
 ``security_headers`` are on every response, and make the browser refuse foreign scripts, frames,
-devices, and copies of API data. The console shows what models wrote, which may be anything: a script
-that got into a page must not run. Styles may stand in a page, because the dialogs' scroll lock and
-the toasts' library (sonner) each put one there; they can neither run nor send anything.
+devices, and copies of API data. The console shows what models wrote, which may be anything: a
+script that got into a page must not run. Styles may stand in a page, because the dialogs' scroll
+lock and the toasts' library (sonner) each put one there; they can neither run nor send anything.
 
-``compress_api`` compresses JSON of the API for clients that can read it so: columns and lists shrink
-tenfold. Only responses to GET. What is made anew and shown once, a key or a link, is a response to
-POST: a compressed secret beside text that somebody else chose tells its letters by its length
-(BREACH). Django adds a random length as well.
+``compress_api`` compresses JSON of the API for clients that can read it so: columns and lists
+shrink tenfold. Only responses to GET. What is made anew and shown once, a key or a link, is a
+response to POST: a compressed secret beside text that somebody else chose tells its letters by its
+length (BREACH). Django adds a random length as well.
 
 ``PageFiles`` are those of the console's pages and of Django's own, as WhiteNoise finds them.
 """

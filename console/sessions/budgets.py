@@ -1,5 +1,5 @@
-"""Budgets of sessions and caps of keys: what has used one up ends, first a checkpoint, then the stop;
-and where one is heading at the pace that its session had so far.
+"""Budgets of sessions and caps of keys: what has used one up ends, first a checkpoint, then the
+stop; and where one is heading at the pace that its session had so far.
 """
 
 from collections.abc import Iterator, Sequence

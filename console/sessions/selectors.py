@@ -148,7 +148,7 @@ def _option(text: str) -> Q:
 def within_bounds(
     rows: QuerySet[Row], bounds: Collection[MetricBound], measure: Callable[[str], BaseExpression]
 ) -> QuerySet[Row]:
-    """Those of ``rows`` whose measures, which ``measure`` makes of a name, are within all bounds."""
+    """Those of ``rows`` whose measures, by ``measure`` of a name, are within all bounds."""
     for at, bound in enumerate(bounds):
         name, side = f"measured_{at}", "gte" if bound.is_least else "lte"
         rows = rows.alias(**{name: measure(bound.name)}).filter(**{f"{name}__{side}": bound.value})

@@ -1,5 +1,5 @@
-"""Runs that nothing trains: each holds one checkpoint of a client. Here are those that a checkpoint is
-copied to, from any project that the caller may read.
+"""Runs that nothing trains: each holds one checkpoint of a client. Here are those that a checkpoint
+is copied to, from any project that the caller may read.
 """
 
 from typing import Any

@@ -1,5 +1,6 @@
-"""What runtimes did for Tinker clients, as they reported it: durations of operations, for traces; the
-tokens of each hour, for usage; what the calls of models returned, read as columns of a bounded length.
+"""What runtimes did for Tinker clients, as they reported it: durations of operations, for traces;
+the tokens of each hour, for usage; what the calls of models returned, read as columns of a bounded
+length.
 """
 
 from collections.abc import Sequence

@@ -4,12 +4,12 @@ what it leaves open.
 Anyone may give another person's address, and its owner may well be waiting for a mail of this
 server: an invitation was sent to the same address. One click must not make the address, and the
 invitation, those of an account whose password somebody else has. So the link of a confirmation is
-followed in the browser that signed up or is signed in, or with the account's password. Who reads the
-mail and made no account sets a password by a mailed link, which ends what was made before
+followed in the browser that signed up or is signed in, or with the account's password. Who reads
+the mail and made no account sets a password by a mailed link, which ends what was made before
 (console.users.sign_up).
 
-Who had the password may have made API keys: a new password alone leaves those to them. So a password
-is set with the choice to end them too.
+Who had the password may have made API keys: a new password alone leaves those to them. So a
+password is set with the choice to end them too.
 """
 
 import re

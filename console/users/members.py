@@ -184,8 +184,8 @@ def _another_owner_check(member: Membership) -> None:
 
 
 def _mail_check(*, sender: User, address: str) -> None:
-    """Count one mail of an invitation. Raises Forbidden for a sender without a confirmed address, RateLimited beyond
-    a day's mails.
+    """Count one mail of an invitation. Raises Forbidden for a sender without a confirmed address,
+    RateLimited beyond a day's mails.
     """
     addresses = EmailAddress.objects.filter(user=sender)
     # One whom the operator made (manage.py create_user) has no address to confirm.
@@ -214,8 +214,8 @@ def _mail_check(*, sender: User, address: str) -> None:
 def _mail_send(*, sender: User, address: str) -> None:
     """Send an invitation. Raises OSError, SMTPException when the mail server does not take it.
 
-    A project's name is not in it: who names a project could otherwise have this server mail a link of
-    their own.
+    A project's name is not in it: who names a project could otherwise have this server mail a link
+    of their own.
     """
     send_mail(
         subject="You are invited to a project",

@@ -1,4 +1,5 @@
-"""Which addresses are taken, whether one may sign up, and what ends when an address is first shown to be its owner's.
+"""Which addresses are taken, whether one may sign up, and what ends when an address is first shown
+to be its owner's.
 
 Someone may have made the account with an address that is not theirs, which its owner cannot confirm
 for them (console.users.mailed_links). Once its owner sets a password by a mailed link, what was

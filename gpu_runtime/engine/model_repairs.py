@@ -1,5 +1,5 @@
-"""Models of which vLLM leaves a part out, and parameters of which its own reload loses new weights, or
-ends: made whole as soon as they are loaded.
+"""Models of which vLLM leaves a part out, and parameters of which its own reload loses new weights,
+or ends: made whole as soon as they are loaded.
 
 vLLM 0.32 gives the head of Phi-MoE no bias, which its folders have. Of a text model of Gemma 3n it
 reads no embeddings per layer: only the model around it, which takes images, hands it these.

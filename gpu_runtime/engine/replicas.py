@@ -167,8 +167,8 @@ class Replicas:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """No call is in an engine during the block; if it raises, none gets there any more. Those in
-        flight end first.
+        """No call is in an engine during the block; if it raises, none gets there any more. Those
+        in flight end first.
 
         For some seconds after the gateway has opened the engines are left to the first call, for
         which somebody waits.

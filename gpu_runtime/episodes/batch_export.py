@@ -1,4 +1,4 @@
-"""A batch as JSON lines (``tinkerscript.wire.reading.batches``), built from the journal on request."""
+"""A batch as JSON lines (``tinkerscript.wire.reading.batches``), built from the journal."""
 
 import base64
 from collections.abc import Callable, Iterator, Sequence

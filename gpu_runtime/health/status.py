@@ -1,5 +1,5 @@
-"""How a runtime is, as its heartbeats say it, and whether it still advances: how long each phase may
-go without progress before it counts as stuck.
+"""How a runtime is, as its heartbeats say it, and whether it still advances: how long each phase
+may go without progress before it counts as stuck.
 
 Progress is work that was seen to advance: a packed row was computed, a token sampled, a file grew.
 Every deadline is below the control plane's own (``PROGRESS_DEADLINES_S``), which knows no stack: a

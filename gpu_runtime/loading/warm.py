@@ -13,8 +13,8 @@ ends, with every process that it started, as soon as the launcher's side of the 
 the launcher ended or killed.
 
 The main process imports its own part in a thread. Beside it the fork server imports what engine and
-trainer need (engine/vllm_process.py). Neither depends on the base model: a session of any that takes
-this process finds all of it there, or waits for the rest.
+trainer need (engine/vllm_process.py). Neither depends on the base model: a session of any that
+takes this process finds all of it there, or waits for the rest.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""Group-relative advantages, and what lengths add to rewards. Pure mathematics on the rewards of one
-group; no torch.
+"""Group-relative advantages, and what lengths add to rewards. Pure mathematics on the rewards of
+one group; no torch.
 
 Every trained token belongs to one call, the k-th (from 0, in the order in which they began) of one
 agent a in one episode i.

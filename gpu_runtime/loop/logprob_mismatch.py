@@ -1,6 +1,6 @@
 """How far engine and trainer are apart on the tokens of a step: its metrics, and the refusal of a
-step whose engine and trainer differ as wrong weights make them differ; and how often they may before
-the session ends.
+step whose engine and trainer differ as wrong weights make them differ; and how often they may
+before the session ends.
 
 They run the same weights through different kernels, so their log-probabilities differ by rounding.
 A single token that is far off is left out of the loss (``engine_correction``) and counted; it

@@ -6,11 +6,11 @@ imports it once while the main process imports its own part, and the others are 
 does not survive a fork: on a GPU they are spawned.
 
 multiprocessing gets two things wrong where several threads start processes and ask for their end
-(seen in Python 3.11). It gives a program that it starts the variables of this process as they lie in
-memory, and other threads run while the kernel reads them. An engine is started beside the trainer,
-and both vLLM and its start here set variables for a while: where one is taken away at that moment
-the kernel finds no address (EFAULT), and nothing is heard but exit code 255. And of two threads that
-ask at once how a process ended, one is told 255, or that it has not ended.
+(seen in Python 3.11). It gives a program that it starts the variables of this process as they lie
+in memory, and other threads run while the kernel reads them. An engine is started beside the
+trainer, and both vLLM and its start here set variables for a while: where one is taken away at that
+moment the kernel finds no address (EFAULT), and nothing is heard but exit code 255. And of two
+threads that ask at once how a process ended, one is told 255, or that it has not ended.
 
 The notice that a machine is taken away is for the runtime's main process alone. Slurm, where it is
 not told otherwise, sends SIGTERM to every process of a job that it preempts. The engine and the

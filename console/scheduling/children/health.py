@@ -2,8 +2,8 @@
 
 A process that was stopped (SIGSTOP) or whose loop hangs is alive for the kernel and useless to
 everybody. Two signs are looked for: the kernel says that it is stopped, and its ``probe`` fails
-again and again. Below are the probes of the server's own processes, and a deadline for what has none
-of its own: a database whose lock another holds, an engine that hangs.
+again and again. Below are the probes of the server's own processes, and a deadline for what has
+none of its own: a database whose lock another holds, an engine that hangs.
 """
 
 import logging

@@ -1,5 +1,5 @@
-"""What the pods of a runtime's Job say of it, and how long they may wait for their machines: functions
-of the client's objects.
+"""What the pods of a runtime's Job say of it, and how long they may wait for their machines:
+functions of the client's objects.
 
 Of several pods the first, in which the runtime is, speaks for all while it lives. The others serve
 it: when one is lost, the runtime finds that out and ends, or the Job's controller ends it, with the

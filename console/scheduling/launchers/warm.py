@@ -52,7 +52,7 @@ READY, TAKEN = b'{"state": "ready"}\n', b'{"state": "taken"}\n'
 
 @dataclass
 class Warm:
-    """A runtime without a session. ``child`` None: another process started it, or it never began."""
+    """A runtime without a session. ``child`` None: another process started it, or none did."""
 
     name: str
     folder: Path

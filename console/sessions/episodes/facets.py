@@ -1,5 +1,5 @@
-"""What the episodes of a list are, counted by the database: rewards in buckets, fates, tasks; and each
-task as it was played nearest to two versions of the policy.
+"""What the episodes of a list are, counted by the database: rewards in buckets, fates, tasks; and
+each task as it was played nearest to two versions of the policy.
 """
 
 import math

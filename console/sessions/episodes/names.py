@@ -1,4 +1,4 @@
-"""How an episode's agents stand in its row, and where what is kept of episodes lies in the bucket."""
+"""How an episode's agents stand in its row, and where its files lie in the bucket."""
 
 from typing import Any
 

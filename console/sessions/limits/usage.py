@@ -1,8 +1,9 @@
 """What sessions used, from the times at which their runtimes were seen, and the caps that keys put
 on it.
 
-A runtime's span is final once no session that goes on has its lease. Final ones are added up, so that
-usage costs the same to read however long a project is used; until then, readers add them themselves.
+A runtime's span is final once no session that goes on has its lease. Final ones are added up, so
+that usage costs the same to read however long a project is used; until then, readers add them
+themselves.
 """
 
 from collections import defaultdict

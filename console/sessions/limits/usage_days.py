@@ -1,4 +1,6 @@
-"""Who used what of a project: in all, and on each day, the times of its runtimes cut at midnight UTC."""
+"""Who used what of a project: in all, and on each day, the times of its runtimes cut at midnight
+UTC.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
-"""What a runtime reports and uploads of its episodes, under its lease alone: a row each, their documents
-in packs, parts of the archive, and the copy of its journal, which is a whole file and after it what
-changed since, each an object of its own.
+"""What a runtime reports and uploads of its episodes, under its lease alone: a row each, their
+documents in packs, parts of the archive, and the copy of its journal, which is a whole file and
+after it what changed since, each an object of its own.
 """
 
 from typing import Any

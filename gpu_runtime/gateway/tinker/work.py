@@ -58,11 +58,11 @@ MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
 
 
 class ModelWork:
-    """Does operations with a trainer. ``again`` is set for those that were done before a restart: only
-    the model must change.
+    """Does operations with a trainer. ``again`` is set for those that were done before a restart:
+    only the model must change.
 
-    ``folder`` is on the session's volume; ``session_id`` is ours. ``advance`` is called as the files
-    of a state grow.
+    ``folder`` is on the session's volume; ``session_id`` is ours. ``advance`` is called as the
+    files of a state grow.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class ModelWork:
         await self._trainer.load_state(model_id, folder, with_optimizer=True, with_gradient=True)
 
     async def do(self, operation: Operation, *, again: bool) -> Result | Awaitable[Result]:
-        """A result, or work that can go on beside later operations and returns it. Raises UserMistake,
-        InvalidTrainingInput, and what loses the trainer.
+        """A result, or work that can go on beside later operations and returns it. Raises
+        UserMistake, InvalidTrainingInput, and what loses the trainer.
         """
         if self._mistaken.get(operation.model_id) == MODEL_LOST:
             return Result.mistake(MODEL_LOST, "server")

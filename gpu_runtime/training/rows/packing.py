@@ -32,8 +32,8 @@ LIKE = 0.75
 
 
 class RowKind(StrEnum):
-    """How the data of a call become rows. TREES share prefixes, for models whose layers are attention
-    that a tree can compute.
+    """How the data of a call become rows. TREES share prefixes, for models whose layers are
+    attention that a tree can compute.
 
     Every other model reads timelines whole, by its own forward: PADDED, several of like length side
     by side, the shorter ones filled up behind their end, where a model that reads from left to
