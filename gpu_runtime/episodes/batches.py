@@ -14,7 +14,7 @@ from gpu_runtime.episodes.kept_batches import KeptBatches, Recall, group_load, n
 from gpu_runtime.episodes.open_episodes import ON_THE_WAY_S, BegunEpisodes, OpenEpisodes
 from gpu_runtime.episodes.progress import EpisodesDropped, GroupsSetAside, waiting_phase
 from gpu_runtime.events import Events
-from gpu_runtime.journal.journal import Journal, JournalExecutor
+from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import EpisodeRecord
 from gpu_runtime.journal.removal import ERASED, episode_scrub, erasable_check
 from gpu_runtime.journal.token_values import NO_VALUES, TokenValues
@@ -45,13 +45,12 @@ class Batches(KeptBatches):
         self,
         journal: Journal,
         config: SessionConfig,
-        executor: JournalExecutor,
         changes: ChangeNotifier,
         open_episodes: OpenEpisodes,
         events: Events,
         recall: Recall = none_recalled,
     ) -> None:
-        super().__init__(journal, config, executor, recall)
+        super().__init__(journal, config, recall)
         self._now, self._changes = open_episodes.now, changes
         self._events = events
         self._begun = BegunEpisodes(config, open_episodes)
@@ -120,13 +119,13 @@ class Batches(KeptBatches):
         self.waiting[record.id] = record
         await self._drop_stale()
         self._changes.notify()
-        return await self._executor.run(self._journal.episodes.get, record.id) or record
+        return await self._journal.run(self._journal.episodes.get, record.id) or record
 
     async def rescore(self, rewards: Mapping[str, float], caller: str) -> EpisodesRescored:
         """Replace rewards of episodes that wait; see RewardTable. No batch is made meanwhile."""
         async with self._lock:
-            done = await self._executor.run(self._journal.rewards.rescore, rewards, caller)
-            waiting = await self._executor.run(self._journal.episodes.waiting)
+            done = await self._journal.run(self._journal.rewards.rescore, rewards, caller)
+            waiting = await self._journal.run(self._journal.episodes.waiting)
             self.waiting |= {record.id: record for record in waiting if record.id in self.waiting}
             self._with_signal.clear()
         return done
@@ -179,7 +178,7 @@ class Batches(KeptBatches):
         """The step's weights are served: its episodes are trained, ``policy_version`` is at least
         ``step``.
         """
-        await self._executor.run(self._journal.batches.step_done, step, metrics, before, after)
+        await self._journal.run(self._journal.batches.step_done, step, metrics, before, after)
         self.policy_version = max(self.policy_version, step)
         self._forget(step)
         await self._drop_stale()
@@ -190,7 +189,7 @@ class Batches(KeptBatches):
         free again.
         """
         batch = await self.batch(step)
-        await self._executor.run(self._journal.batches.discard, step, reason)
+        await self._journal.run(self._journal.batches.discard, step, reason)
         self._forget(step)
         if batch is not None:
             self._events.publish(
@@ -210,7 +209,7 @@ class Batches(KeptBatches):
         """
         ids = [[episode.record.id for episode in group.episodes] for group in groups]
         table, spread_G = self._journal.batches, [distinct_share(group) for group in groups]
-        spreads = await self._executor.run(table.set_aside, step, ids, spread_G, LEVEL)
+        spreads = await self._journal.run(table.set_aside, step, ids, spread_G, LEVEL)
         for episode_id in chain.from_iterable(ids):
             self.waiting.pop(episode_id, None)
         self._forget(step)
@@ -228,17 +227,17 @@ class Batches(KeptBatches):
         erased then.
         """
         async with self._lock:  # no batch is made of it meanwhile
-            await self._executor.run(erasable_check, self._journal.database, record, states=states)
+            await self._journal.run(erasable_check, self._journal.database, record, states=states)
             beside = {} if record.reason == ERASED else await self.advantages_beside(record.id)
             self.waiting.pop(record.id, None)
             self._with_signal.clear()
-            await self._executor.run(episode_scrub, self._journal.database, record, beside)
-            await self._executor.run(self._journal.database.rewrite)
+            await self._journal.run(episode_scrub, self._journal.database, record, beside)
+            await self._journal.run(self._journal.database.rewrite)
         self._changes.notify()
 
     async def record_gaps(self, step: int, gaps: Mapping[str, float]) -> Batch | None:
         """Keep how far each episode is from the reference; returns the batch with it."""
-        await self._executor.run(self._journal.batches.record_gaps, gaps)
+        await self._journal.run(self._journal.batches.record_gaps, gaps)
         return await self.batch(step)
 
     def _forget(self, step: int) -> None:
@@ -263,14 +262,14 @@ class Batches(KeptBatches):
                     return None
                 ids = [[episode.id for episode in group] for group in groups]
                 self._with_signal.clear()
-                await self._executor.run(
+                await self._journal.run(
                     self._journal.batches.record, step, ids, self.policy_version
                 )
                 self._under_way, self._groups_under_way = step, len(groups)
                 for episode_id in chain.from_iterable(ids):
                     self.waiting.pop(episode_id, None)
             if self._ready is None:
-                self._ready = await self._executor.run(self.find, self._under_way)
+                self._ready = await self._journal.run(self.find, self._under_way)
             return self._ready
 
     async def _choose(self) -> list[list[EpisodeRecord]]:
@@ -296,7 +295,7 @@ class Batches(KeptBatches):
         if records[0].id in self._with_signal:
             return True
         step = self.policy_version + 1
-        group = await self._executor.run(
+        group = await self._journal.run(
             group_load, self._journal, [record.id for record in records], {}
         )
         if group_has_signal(
@@ -314,7 +313,7 @@ class Batches(KeptBatches):
         )
         dropped = [record for episode_id in ids if (record := self.waiting.pop(episode_id, None))]
         if ids:
-            await self._executor.run(self._journal.episodes.mark_stale, ids, STALE)
+            await self._journal.run(self._journal.episodes.mark_stale, ids, STALE)
             advice = stale_advice(max_staleness)
             self._events.publish(
                 EpisodesDropped(dropped, STALE, f"{advice[0].upper()}{advice[1:]}.")

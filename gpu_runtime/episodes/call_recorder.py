@@ -11,7 +11,7 @@ from gpu_runtime.episodes.open_episodes import OpenEpisode, OpenEpisodes
 from gpu_runtime.episodes.progress import EpisodeNoted
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts, attempts_in_one_episode
 from gpu_runtime.events import Events
-from gpu_runtime.journal.journal import Journal, JournalExecutor
+from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import PROMPT_KEY, CallRecord
 from gpu_runtime.journal.token_values import pack_ids
 from gpu_runtime.notifier import ChangeNotifier
@@ -26,14 +26,13 @@ class CallRecorder:
     def __init__(
         self,
         journal: Journal,
-        executor: JournalExecutor,
         open_episodes: OpenEpisodes,
         batches: Batches,
         changes: ChangeNotifier,
         repeated: RepeatedPrompts,
         events: Events,
     ) -> None:
-        self._journal, self._executor, self._open = journal, executor, open_episodes
+        self._journal, self._open = journal, open_episodes
         self._batches, self._changes = batches, changes
         self._repeated, self._events = repeated, events
 
@@ -58,7 +57,7 @@ class CallRecorder:
         EpisodeNotOpen.
         """
         if not episode.eval:
-            await self._executor.run(self._journal.episodes.make_eval, episode.id, reason)
+            await self._journal.run(self._journal.episodes.make_eval, episode.id, reason)
             episode.eval, episode.not_trained = True, reason
             self._changes.notify()  # it fills no group any more
 
@@ -73,20 +72,20 @@ class CallRecorder:
     ) -> Conversation:
         """What later calls of the episode can continue; read from the journal after a restart."""
         if episode.conversation is None:
-            calls = await self._executor.run(self._journal.calls.of_episode, episode.id)
+            calls = await self._journal.run(self._journal.calls.of_episode, episode.id)
             # Another call may have read it meanwhile, and added to it since.
             episode.conversation = episode.conversation or Conversation(calls, tool_format)
         return episode.conversation
 
     async def calls(self, episode: OpenEpisode) -> list[CallRecord]:
         """Every call of the episode so far."""
-        return await self._executor.run(self._journal.calls.of_episode, episode.id)
+        return await self._journal.run(self._journal.calls.of_episode, episode.id)
 
     async def record(
         self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int
     ) -> None:
         """Keep a call; it is on disk when this returns. Raises EpisodeNotOpen, VolumeFull."""
-        await self._executor.run(
+        await self._journal.run(
             self._journal.calls.record,
             call,
             group_key=episode.group_key,
@@ -105,11 +104,11 @@ class CallRecorder:
 
     async def of_request(self, episode: OpenEpisode, request_id: str) -> CallRecord | None:
         """The completed call that this request id got before, if any."""
-        return await self._executor.run(self._journal.calls.of_request, episode.id, request_id)
+        return await self._journal.run(self._journal.calls.of_request, episode.id, request_id)
 
     async def check_room(self) -> None:
         """Raises VolumeFull when a call could be sampled but not kept."""
-        await self._executor.run(self._journal.database.check_room)
+        await self._journal.run(self._journal.database.check_room)
 
     def _over(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None:
         episode.calls.discard(task)

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from gpu_runtime.episodes.batch_export import KeptBatch, KeptState
-from gpu_runtime.journal.journal import Journal, JournalExecutor
+from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import BatchRecord, CallRecord
 from gpu_runtime.journal.removal import CallsPruned, pruned_among
 from gpu_runtime.loop.batching import Batch, Group, TrainedEpisode, batch_advantages
@@ -28,27 +28,24 @@ async def none_recalled(episode_ids: Sequence[str]) -> Mapping[str, Calls]:
 class KeptBatches:
     """Reads alone. ``recall`` reads the calls that the journal was pruned of."""
 
-    def __init__(
-        self, journal: Journal, config: SessionConfig, executor: JournalExecutor, recall: Recall
-    ) -> None:
-        self._journal, self._config, self._executor = journal, config, executor
-        self._recall = recall
+    def __init__(self, journal: Journal, config: SessionConfig, recall: Recall) -> None:
+        self._journal, self._config, self._recall = journal, config, recall
 
     async def calls_of(self, episode_id: str) -> Calls:
         """Every call of an episode, in the order of recording. Raises StoreUnavailable,
         ControlPlaneLost.
         """
         try:
-            return tuple(await self._executor.run(self._journal.calls.of_episode, episode_id))
+            return tuple(await self._journal.run(self._journal.calls.of_episode, episode_id))
         except CallsPruned:
             return (await self._recall([episode_id]))[episode_id]
 
     async def batch(self, step: int) -> Batch | None:
         """The journaled batch of ``step`` with all its episodes, as it was or will be trained."""
-        found = await self._executor.run(self._journal.batches.get, step)
+        found = await self._journal.run(self._journal.batches.get, step)
         if found is None:
             return None
-        return await self._executor.run(
+        return await self._journal.run(
             batch_load, self._journal, found, await self._recalled(_members(found))
         )
 
@@ -74,19 +71,19 @@ class KeptBatches:
 
     async def config_at(self, step: int) -> SessionConfig:
         """What a step is trained with: options may have been changed since the session began."""
-        return await self._executor.run(self._journal.changes.config_at, self._config, step)
+        return await self._journal.run(self._journal.changes.config_at, self._config, step)
 
     async def step_metrics(self, step: int) -> dict[str, Any] | None:
         """What was recorded of a step, which is never undone; None of one that is not done."""
-        return await self._executor.run(self._journal.batches.step_metrics, step)
+        return await self._journal.run(self._journal.batches.step_metrics, step)
 
     async def groups_set_aside(self, step: int) -> Sequence[float]:
         """Of each group that was set aside on the way to ``step``, how far its answers spread."""
-        return await self._executor.run(self._journal.batches.level_groups, step)
+        return await self._journal.run(self._journal.batches.level_groups, step)
 
     async def advantages_beside(self, episode_id: str) -> dict[str, dict[str, float]]:
         """Those of the calls of each other episode of its batch; empty for one of no batch."""
-        name = await self._executor.run(self._journal.batches.name_of, episode_id)
+        name = await self._journal.run(self._journal.batches.name_of, episode_id)
         kept = await self.kept(name) if name else None
         if kept is None:
             return {}
@@ -117,7 +114,7 @@ class KeptBatches:
 
     async def _recalled(self, episode_ids: Sequence[str]) -> Mapping[str, Calls]:
         """The calls of those that were pruned."""
-        pruned = await self._executor.run(self._pruned, episode_ids)
+        pruned = await self._journal.run(self._pruned, episode_ids)
         return await self._recall(pruned) if pruned else {}
 
     def _pruned(self, episode_ids: Sequence[str]) -> list[str]:

@@ -27,7 +27,7 @@ from gpu_runtime.episodes.output_check import check_output
 from gpu_runtime.episodes.progress import EpisodeNoted, EpisodeOver, calls_refused
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts
 from gpu_runtime.events import Events
-from gpu_runtime.journal.journal import Journal, JournalExecutor, to_its_end
+from gpu_runtime.journal.journal import Journal, to_its_end
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
 from gpu_runtime.journal.removal import ERASED
 from gpu_runtime.notifier import ChangeNotifier
@@ -69,19 +69,18 @@ class Episodes:
         now: Callable[[], float] = time.time,
     ) -> None:
         config = assignment.config
-        self._journal, self._executor, changes = journal, JournalExecutor(), ChangeNotifier()
+        self._journal, changes = journal, ChangeNotifier()
         self._keys = EpisodeKeys(assignment, now)
         self.open = OpenEpisodes(
             journal.episodes.open(), idle_timeout_s=config.episode_idle_timeout_s, now=now
         )
-        self.batches = Batches(journal, config, self._executor, changes, self.open, events, recall)
+        self.batches = Batches(journal, config, changes, self.open, events, recall)
         self.config_changes = ConfigChanges(journal, config, self.batches)
         self._repeated = RepeatedPrompts(config.grpo_n)
         self.notices = Notices()
         events.subscribe(Recorded, lambda event: self.notices.add(event.data))
         self.recorder = CallRecorder(
             journal,
-            self._executor,
             self.open,
             self.batches,
             changes,
@@ -116,7 +115,6 @@ class Episodes:
             await asyncio.gather(self._clocks, return_exceptions=True)
         for episode in self.open.all():
             await episode.stop_calls()
-        self._executor.close()
 
     async def begin(
         self,
@@ -133,7 +131,7 @@ class Episodes:
         VolumeFull.
         """
         if begin_key and (
-            earlier := await self._executor.run(self._journal.episodes.of_begin, begin_key)
+            earlier := await self._journal.run(self._journal.episodes.of_begin, begin_key)
         ):
             return self._keys.begun(earlier, self.batches.policy_version, key_id)
         if request.supersedes and (superseded := self.open.get(request.supersedes)):
@@ -195,7 +193,7 @@ class Episodes:
         """Take what is kept of an episode out of memory and journal; again, it does the same.
         Raises as ``Batches``.
         """
-        record = await self._executor.run(self._journal.episodes.get, episode_id)
+        record = await self._journal.run(self._journal.episodes.get, episode_id)
         if record is None:
             raise NotFound(f"this session has no episode {episode_id}")
         await self.batches.erase(record, states=states)
@@ -207,12 +205,12 @@ class Episodes:
     async def page(self, *, cursor: str | None = None, limit: int = 100) -> EpisodeList:
         """One page, newest first. Raises BadRequest on a cursor that no page returned."""
         before = _number(cursor)
-        records = await self._executor.run(
+        records = await self._journal.run(
             self._journal.episodes.page, before=before, limit=limit + 1
         )
         more = str(records[limit - 1].seq) if len(records) > limit else None
         kept = [record for record in records[:limit] if record.reason != ERASED]
-        refused = await self._executor.run(
+        refused = await self._journal.run(
             self._journal.episodes.refused_of, [record.id for record in kept]
         )
         items = [record.view(brief=True, refused=refused.get(record.id)) for record in kept]
@@ -220,7 +218,7 @@ class Episodes:
 
     async def accounting(self) -> Accounting:
         """Where every begun episode is."""
-        return await self._executor.run(self._journal.episodes.accounting)
+        return await self._journal.run(self._journal.episodes.accounting)
 
     async def calls(
         self, episode_id: str, *, cursor: str | None = None, limit: int = 50
@@ -252,14 +250,14 @@ class Episodes:
                 "deadline_at": episode.deadline_at,
             }
             begin = self._journal.episodes.begin
-            return await self._executor.run(begin, episode.id, begin_key=begin_key, **asked)
+            return await self._journal.run(begin, episode.id, begin_key=begin_key, **asked)
         except GatewayError:
             self._admission.leave(episode)
             raise
         except sqlite3.IntegrityError:
             # The same begin was sent twice at once, and the other one came first.
             self._admission.leave(episode)
-            earlier = await self._executor.run(self._journal.episodes.of_begin, begin_key)
+            earlier = await self._journal.run(self._journal.episodes.of_begin, begin_key)
             if earlier is None:
                 raise
             return earlier
@@ -273,7 +271,7 @@ class Episodes:
         episode.closing = True
         try:
             await episode.stop_calls()
-            record = await self._executor.run(self._written, episode, write, *values)
+            record = await self._journal.run(self._written, episode, write, *values)
         finally:
             episode.closing = False
         self.open.remove(episode.id)
@@ -333,7 +331,7 @@ class Episodes:
             raise _closed(record)
         if output not in (
             record.output,
-            await self._executor.run(self._journal.rewards.as_ended, record),
+            await self._journal.run(self._journal.rewards.as_ended, record),
         ):
             raise OutputConflict(
                 f"episode {episode_id} has ended with another output; that one stands"
@@ -348,12 +346,12 @@ class Episodes:
         return record.view(idle_at=idle_at, warning=warning, refused=refused)
 
     async def _refused(self, episode_id: str) -> RefusedCalls | None:
-        return (await self._executor.run(self._journal.episodes.refused_of, [episode_id])).get(
+        return (await self._journal.run(self._journal.episodes.refused_of, [episode_id])).get(
             episode_id
         )
 
     async def _record(self, episode_id: str) -> EpisodeRecord:
-        record = await self._executor.run(self._journal.episodes.get, episode_id)
+        record = await self._journal.run(self._journal.episodes.get, episode_id)
         if record is None or record.reason == ERASED:
             raise NotFound(f"this session has no episode {episode_id}")
         return record

@@ -2,7 +2,7 @@
 one worker thread in which it is read and written.
 
 A method that writes returns after its commit is on disk, or raises and has changed nothing. Safe to
-call from any thread; from asyncio use the worker thread, because a commit waits for the disk.
+call from any thread; from asyncio use ``Journal.run``, because a commit waits for the disk.
 """
 
 import asyncio
@@ -41,6 +41,7 @@ class Journal:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.path = path
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
         self.database = Database(path, min_free_bytes=min_free_bytes)
         self.episodes = EpisodeTable(self.database, now)
         self.calls = CallTable(self.database, self.episodes)
@@ -53,20 +54,9 @@ class Journal:
         """Be the only one that writes it: ``Database.hold``."""
         self.database.hold()
 
-    def close(self) -> None:
-        """Close the file. Safe to call twice."""
-        self.database.close()
-
-
-class JournalExecutor:
-    """Runs journal calls in order, off the event loop."""
-
-    def __init__(self) -> None:
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
-
     async def run(self, call: Callable[..., T], *args: object, **options: object) -> T:
-        """``call(*args, **options)`` in the worker. A cancelled caller does not undo it. Raises
-        VolumeFull.
+        """``call(*args, **options)`` in the worker thread, in order. A cancelled caller does not
+        undo it. Raises VolumeFull.
         """
         future = asyncio.get_running_loop().run_in_executor(
             self._worker, functools.partial(call, *args, **options)
@@ -77,8 +67,9 @@ class JournalExecutor:
             raise VolumeFull(str(error)) from error
 
     def close(self) -> None:
-        """Finish what was taken and end the thread."""
+        """Finish what the worker thread was given, and close the file. Safe to call twice."""
         self._worker.shutdown(wait=True)
+        self.database.close()
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:

@@ -19,7 +19,7 @@ from gpu_runtime.gateway.tinker.work import ModelWork
 from gpu_runtime.gateway.tinker.work_meter import WorkMeter
 from gpu_runtime.health.status import Phase
 from gpu_runtime.interfaces import SamplerEngine
-from gpu_runtime.journal.journal import Journal, JournalExecutor
+from gpu_runtime.journal.journal import Journal
 from gpu_runtime.loading.engine_and_trainer import may_load, open_sampler_and_trainer
 from gpu_runtime.loading.tokenizer import renderer_load
 from gpu_runtime.model_interfaces import ModelTrainer
@@ -44,14 +44,14 @@ def parts_build(
     session: Session, journal: Journal, engine: SamplerEngine, trainer: ModelTrainer
 ) -> "TinkerParts":
     """Every part that needs no loading."""
-    assignment, disk, on_fault = session.assignment, JournalExecutor(), session.faults.put_nowait
+    assignment, on_fault = session.assignment, session.faults.put_nowait
     session_id, relay_key, events = (
         assignment.session_id,
         assignment.relay_key,
         session.agent.events,
     )
     named = CheckpointStore(session)
-    samplers = Samplers(journal.models, disk, named, trainer.export_state)
+    samplers = Samplers(journal, named, trainer.export_state)
     work = ModelWork(
         trainer,
         named,
@@ -60,7 +60,7 @@ def parts_build(
         sampler_put=samplers.put,
         advance=session.status.advance,
     )
-    ledger = Ledger(journal.models, disk, work, events)
+    ledger = Ledger(journal, work, events)
     samples = Samples(
         engine, samplers.find, session_id=session_id, events=events, on_fault=on_fault
     )
@@ -82,7 +82,6 @@ def parts_build(
         trainer=trainer,
         waiting=PHASE_TINKER,
         journal=journal,
-        disk=disk,
         ledger=ledger,
         samples=samples,
         dialects=dialects,
@@ -96,7 +95,6 @@ class TinkerParts(Parts):
     """``ledger`` does the operations of models, ``samples`` and ``dialects`` what is sampled."""
 
     journal: Journal
-    disk: JournalExecutor
     ledger: Ledger
     samples: Samples
     dialects: DialectRoutes
@@ -134,5 +132,4 @@ class TinkerParts(Parts):
         if self.session.agent.stop_reason is StopReason.SUSPEND:
             await self.ledger.save_all()
         await self.meter.report(self.session.agent, deadline_s=FAREWELL_S)
-        self.disk.close()
         self.journal.close()

@@ -19,7 +19,7 @@ from gpu_runtime.episodes.batches import LEVEL
 from gpu_runtime.errors import ControlPlaneRefused, DiskFull, RuntimeFault
 from gpu_runtime.gateway.app import app_of
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.journal.journal import Journal, JournalExecutor
+from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
 from gpu_runtime.journal.removal import NotErasable, episode_scrub, episodes_prune, erasable_check
 from gpu_runtime.loop.batching import batch_samples
@@ -180,14 +180,6 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     journal.close()
 
 
-@pytest.fixture
-def disk() -> Iterator[JournalExecutor]:
-    """The thread that works on it."""
-    disk = JournalExecutor()
-    yield disk
-    disk.close()
-
-
 def test_an_episode_of_the_batch_that_is_trained_has_to_wait(journal: Journal) -> None:
     for name in ("a", "b"):
         episode_complete(journal, name, task="t", reward=1.0)
@@ -202,16 +194,12 @@ def test_an_episode_of_the_batch_that_is_trained_has_to_wait(journal: Journal) -
     erasable_check(journal.database, journal.episodes.get("a"), states=(1, 2))
 
 
-async def test_a_group_that_is_filled_again_is_looked_at_again(
-    journal: Journal, disk: JournalExecutor
-) -> None:
+async def test_a_group_that_is_filled_again_is_looked_at_again(journal: Journal) -> None:
     def played(name: str, task: str, reward: float) -> EpisodeRecord:
         episode_complete(journal, name, task=task, reward=reward)
         return journal.episodes.get(name)
 
-    batches = batches_of(
-        journal, SessionConfig(grpo_n=2, tasks_per_batch=2, dynamic_sampling=True), disk
-    )
+    batches = batches_of(journal, SessionConfig(grpo_n=2, tasks_per_batch=2, dynamic_sampling=True))
     await batches.add(played("a", "t", 0.0))
     await batches.add(played("b", "t", 1.0))
     coming = asyncio.create_task(batches.next_batch())
@@ -257,7 +245,7 @@ def played_by_agents(journal: Journal, name: str, task: str, number: int) -> Non
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["trained", "refused"])
 async def test_the_others_of_its_batch_keep_their_advantages_to_the_bit(
-    journal: Journal, disk: JournalExecutor, is_refused: bool
+    journal: Journal, is_refused: bool
 ) -> None:
     for number, name in enumerate("abcd"):
         played_by_agents(journal, name, "tu"[number // 2], number)
@@ -273,7 +261,7 @@ async def test_the_others_of_its_batch_keep_their_advantages_to_the_bit(
     async def recall(names: Sequence[str]) -> dict[str, tuple[CallRecord, ...]]:
         return {name: documents[name] for name in names}
 
-    batches = batches_of(journal, config, disk, recall=recall)
+    batches = batches_of(journal, config, recall=recall)
 
     async def shown() -> tuple[dict[str, dict[str, float]], list[Sample]]:
         kept = await batches.kept("refused-a" if is_refused else "1")

@@ -22,7 +22,7 @@ from gpu_runtime.archive import parts
 from gpu_runtime.archive.table import episode_row
 from gpu_runtime.episodes.batch_export import batch_lines
 from gpu_runtime.episodes.call_views import episode_calls
-from gpu_runtime.journal.journal import Journal, JournalExecutor
+from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.journal.removal import CallsPruned, episodes_prunable, episodes_prune
 from gpu_runtime.trajectories import reporter as reporter_module
@@ -200,37 +200,32 @@ class World:
 
     async def reads(self) -> dict[str, Any]:
         """Everything that anybody can read of the session."""
-        disk, config = JournalExecutor(), SessionConfig(**PAIRS)
-        try:
-            batches = batches_of(self.journal, config, disk, recall=self.recall)
-            found: dict[str, Any] = {
-                "accounting": self.journal.episodes.accounting(),
-                "archive": self.archive,
-            }
-            found["rows"] = self.rows
-            for record in self.journal.episodes.page(limit=1000):
-                found[record.id] = record.view(), self.journal.episodes.of_begin(f"k{record.id}")
-                calls = await batches.calls_of(record.id)
-                found[f"{record.id} calls"] = episode_calls(
-                    calls, start=0, limit=100
-                ).model_dump_json()
-                if record.ended_at is not None:  # pages of the console
-                    found[f"{record.id} text"] = episode_document(record, calls, self.texts)
-            found["waiting"] = sorted(batches.waiting)
-            for name in [
-                *map(str, range(1, 2 + self.journal.batches.latest_step())),
-                *(
-                    row["name"]
-                    for row in self.journal.database.rows("SELECT name FROM refused_batches")
-                ),
-            ]:
-                kept = await batches.kept(name)
-                found[f"batch {name}"] = kept and b"".join(batch_lines(kept, ASSIGNMENT))
-                if name.isdigit():  # what a replay from any earlier state trains
-                    found[f"replay {name}"] = (await batches.batch(int(name))) is not None
-            return found
-        finally:
-            disk.close()
+        config = SessionConfig(**PAIRS)
+        batches = batches_of(self.journal, config, recall=self.recall)
+        found: dict[str, Any] = {
+            "accounting": self.journal.episodes.accounting(),
+            "archive": self.archive,
+        }
+        found["rows"] = self.rows
+        for record in self.journal.episodes.page(limit=1000):
+            found[record.id] = record.view(), self.journal.episodes.of_begin(f"k{record.id}")
+            calls = await batches.calls_of(record.id)
+            found[f"{record.id} calls"] = episode_calls(calls, start=0, limit=100).model_dump_json()
+            if record.ended_at is not None:  # pages of the console
+                found[f"{record.id} text"] = episode_document(record, calls, self.texts)
+        found["waiting"] = sorted(batches.waiting)
+        for name in [
+            *map(str, range(1, 2 + self.journal.batches.latest_step())),
+            *(
+                row["name"]
+                for row in self.journal.database.rows("SELECT name FROM refused_batches")
+            ),
+        ]:
+            kept = await batches.kept(name)
+            found[f"batch {name}"] = kept and b"".join(batch_lines(kept, ASSIGNMENT))
+            if name.isdigit():  # what a replay from any earlier state trains
+                found[f"replay {name}"] = (await batches.batch(int(name))) is not None
+        return found
 
 
 ASSIGNMENT = Assignment.model_validate(FakeControlPlane(port=1).assignment() | {"config": PAIRS})

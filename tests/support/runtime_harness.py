@@ -25,7 +25,7 @@ from gpu_runtime.episodes.kept_batches import Recall, none_recalled
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.episodes.progress import episodes_follow
 from gpu_runtime.events import Events
-from gpu_runtime.journal.journal import Journal, JournalExecutor
+from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.kinds import episodes as episodes_module
 from gpu_runtime.loading import tokenizer as tokenizer_module
@@ -231,7 +231,7 @@ async def learner_open(
     ``engine`` and ``trainer`` are fakes unless given; ``patience_s`` is with a store that is away.
     ``serves_state``: the engine gets the weights of a state before the trainer has loaded it.
     """
-    handover, disk, others = volume / "handover", JournalExecutor(), asyncio.all_tasks()
+    handover, others = volume / "handover", asyncio.all_tasks()
     handover.mkdir(exist_ok=True)
     config = runtime_config(plane, volume)
     async with Agent(config) as agent:
@@ -241,9 +241,7 @@ async def learner_open(
         journal = await session.journal_open()
         stored = StoredCalls(session, journal)
         episodes_follow(agent.events, agent.report, assignment.config)
-        batches = batches_of(
-            journal, assignment.config, disk, recall=stored.recall, events=agent.events
-        )
+        batches = batches_of(journal, assignment.config, recall=stored.recall, events=agent.events)
         engine, trainer = engine or FakeEngine(NoTokenizer()), trainer or FakeTrainer()
         archive = Archive(session, journal, JournalReplica(store, journal, volume))
         async with weights_fetched(session) if serves_state else nullcontext() as weights:
@@ -263,7 +261,6 @@ async def learner_open(
                 for task in left:
                     task.cancel()
                 await asyncio.gather(*left, return_exceptions=True)
-    disk.close()
     journal.close()
 
 
@@ -396,33 +393,28 @@ async def running(
 def batches_of(
     journal: Journal,
     config: SessionConfig,
-    disk: JournalExecutor,
     *,
     recall: Recall = none_recalled,
     events: Events | None = None,
 ) -> Batches:
     """The batches of a session of which no episode is open."""
     none_open = OpenEpisodes([], idle_timeout_s=60.0, now=time.time)
-    return Batches(journal, config, disk, ChangeNotifier(), none_open, events or Events(), recall)
+    return Batches(journal, config, ChangeNotifier(), none_open, events or Events(), recall)
 
 
 async def weights_replayed(journal: Journal, config: SessionConfig) -> str:
     """The weights that a trainer of its own ends with, given the journal's batches in order and
     each once.
     """
-    disk = JournalExecutor()
-    try:
-        batches, trainer, step = batches_of(journal, config, disk), FakeTrainer(), 0
-        while (batch := await batches.batch(step + 1)) is not None:
-            step = batch.step
-            held = await batches.config_at(step)
-            if samples := samples_with_signal(batch, held):
-                given = loop_data(samples, held), held.loss, loss_settings(held)
-                await trainer.forward_backward(*given)
-                await trainer.optim_step(await step_adam(trainer, held, step))
-        return trainer.weights
-    finally:
-        disk.close()
+    batches, trainer, step = batches_of(journal, config), FakeTrainer(), 0
+    while (batch := await batches.batch(step + 1)) is not None:
+        step = batch.step
+        held = await batches.config_at(step)
+        if samples := samples_with_signal(batch, held):
+            given = loop_data(samples, held), held.loss, loss_settings(held)
+            await trainer.forward_backward(*given)
+            await trainer.optim_step(await step_adam(trainer, held, step))
+    return trainer.weights
 
 
 def trained_steps(journal: Journal) -> dict[str, int | None]:

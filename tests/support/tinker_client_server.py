@@ -23,7 +23,7 @@ from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
 from gpu_runtime.gateway.tinker.samples.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
-from gpu_runtime.journal.journal import Journal, JournalExecutor
+from gpu_runtime.journal.journal import Journal
 from gpu_runtime.training.models.trainer import BaseWithModels
 from support.tinker_fakes import FakeSamplerEngine, FolderStore
 from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate
@@ -59,13 +59,12 @@ async def client_server_open(trainer: BaseWithModels, folder: Path) -> AsyncIter
     """The base URL of a server over ``trainer``; states that a client saves lie in
     ``folder``/store.
     """
-    journal, disk, store = (
+    journal, store = (
         Journal(folder / "journal.sqlite3"),
-        JournalExecutor(),
         FolderStore(folder / "store"),
     )
     threaded, events = ThreadedTrainer(trainer), Events()
-    samplers = Samplers(journal.models, disk, store, threaded.export_state)
+    samplers = Samplers(journal, store, threaded.export_state)
     work = ModelWork(
         threaded,
         store,
@@ -74,7 +73,7 @@ async def client_server_open(trainer: BaseWithModels, folder: Path) -> AsyncIter
         sampler_put=samplers.put,
         advance=lambda: None,
     )
-    ledger = Ledger(journal.models, disk, work, events)
+    ledger = Ledger(journal, work, events)
     samples = Samples(
         FakeSamplerEngine(),
         samplers.find,
@@ -91,7 +90,6 @@ async def client_server_open(trainer: BaseWithModels, folder: Path) -> AsyncIter
     finally:
         worker.cancel()
         await asyncio.gather(worker, return_exceptions=True)
-        disk.close()
         journal.close()
 
 

@@ -19,7 +19,7 @@ from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
 from gpu_runtime.gateway.tinker.samples.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
-from gpu_runtime.journal.journal import Journal, JournalExecutor
+from gpu_runtime.journal.journal import Journal
 from gpu_runtime.rendering.renderer import Renderer
 from support.fakes import FakeEngine
 from support.tinker_fakes import FakeModelTrainer, FakeSamplerEngine, FolderStore
@@ -84,13 +84,13 @@ def opening(tmp_path: Path) -> Open:
         *, gap_s: float = 60.0, poll_s: float = 10.0, words: FakeEngine | None = None, relay_key: str = "relay",
         session_id: str = SESSION, advance: Callable[[], None] = lambda: None, **options: Any,
     ) -> AsyncIterator[Wire]:  # fmt: skip
-        journal, disk = Journal(tmp_path / "journal.sqlite3"), JournalExecutor()
+        journal = Journal(tmp_path / "journal.sqlite3")
         length = words.context_length if words else 256
         trainer, engine = FakeModelTrainer(), FakeSamplerEngine(context_length=length, words=words)
         for name, value in options.items():
             setattr(trainer, name, value)
         store = FolderStore(tmp_path / "store")
-        samplers = Samplers(journal.models, disk, store, trainer.export_state)
+        samplers = Samplers(journal, store, trainer.export_state)
         work = ModelWork(
             trainer,
             store,
@@ -100,7 +100,7 @@ def opening(tmp_path: Path) -> Open:
             advance=advance,
         )
         events = Events()
-        ledger = Ledger(journal.models, disk, work, events, gap_s=gap_s)
+        ledger = Ledger(journal, work, events, gap_s=gap_s)
         samples = Samples(
             engine, samplers.find, session_id=session_id, events=events, on_fault=lambda fault: None
         )
@@ -127,7 +127,6 @@ def opening(tmp_path: Path) -> Open:
                 await samples.close()
                 worker.cancel()
                 await asyncio.gather(worker, return_exceptions=True)
-                disk.close()
                 journal.close()
 
     return opened

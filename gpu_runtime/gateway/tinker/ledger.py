@@ -28,8 +28,8 @@ from gpu_runtime.gateway.tinker.fair_shares import FairShares
 from gpu_runtime.gateway.tinker.model_queue import GAP_S, ModelQueue
 from gpu_runtime.gateway.tinker.results import Future, Result
 from gpu_runtime.gateway.tinker.work import ModelWork
-from gpu_runtime.journal.journal import JournalExecutor
-from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
+from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.model_table import CREATE, Operation
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.refusals import BadRequest, NotFound
 from tinkerscript.wire.tinker.ids import PromiseId, client_of
@@ -58,20 +58,14 @@ class Ledger:
 
     def __init__(
         self,
-        table: ModelTable,
-        disk: JournalExecutor,
+        journal: Journal,
         work: ModelWork,
         events: Events,
         *,
         gap_s: float = GAP_S,
     ) -> None:
-        self._table, self._disk, self._work, self._events, self._gap_s = (
-            table,
-            disk,
-            work,
-            events,
-            gap_s,
-        )
+        self._journal, self._table = journal, journal.models
+        self._work, self._events, self._gap_s = work, events, gap_s
         self._models: dict[str, ModelQueue] = {}
         self._done: dict[str, asyncio.Event] = {}
         self._changed = asyncio.Event()
@@ -86,17 +80,17 @@ class Ledger:
     async def restore(self) -> None:
         """Take up what the journal holds; what has to be done again is done by ``run``."""
         await self._work.begin()
-        self.steps_done = await self._disk.run(self._table.steps_done)
-        for row in await self._disk.run(self._table.models):
+        self.steps_done = await self._journal.run(self._table.steps_done)
+        for row in await self._journal.run(self._table.models):
             model = ModelQueue(next_seq=row.state_seq + 1, last_seq=row.state_seq)
             self._models[row.id] = model
             if row.state_seq >= CREATE:
-                creation = await self._disk.run(self._table.creation, row.id)
+                creation = await self._journal.run(self._table.creation, row.id)
                 assert creation is not None, "a model is made by its first operation"
                 await self._work.resume(row.id, row.state_seq, creation)
-            elif (creation := await self._disk.run(self._table.creation, row.id)) is not None:
+            elif (creation := await self._journal.run(self._table.creation, row.id)) is not None:
                 model.is_lost = ModelCreate.model_validate_json(creation.body).made_before
-            for operation in await self._disk.run(self._table.after, row.id, row.state_seq):
+            for operation in await self._journal.run(self._table.after, row.id, row.state_seq):
                 self._add(model, operation)
 
     @property
@@ -131,7 +125,7 @@ class Ledger:
         ).hexdigest()
         promise = PromiseId(session_id, "train", model_id, seq_id)
         wanted = Operation(model_id, seq_id, str(promise), kind, body, digest)
-        taken = await self._disk.run(self._table.take, wanted)
+        taken = await self._journal.run(self._table.take, wanted)
         if taken.sha256 != digest:
             raise BadRequest(
                 f"number {seq_id} of {model_id} was used for another operation ({taken.kind})"
@@ -144,7 +138,7 @@ class Ledger:
         """A model's first operation; told again, in whatever words, it is the one that was
         taken.
         """
-        known = await self._disk.run(self._table.creation, model_id)
+        known = await self._journal.run(self._table.creation, model_id)
         if known is not None:
             return known
         # and the journal of this volume has no such model
@@ -172,7 +166,7 @@ class Ledger:
                     await event.wait()
             except TimeoutError:
                 pass
-        return Future.of(await self._disk.run(self._table.find, request_id), self.position)
+        return Future.of(await self._journal.run(self._table.find, request_id), self.position)
 
     def position(self, operation: Operation) -> str:
         """Why an operation is not done yet, in words for its client."""
@@ -244,12 +238,12 @@ class Ledger:
             for operation in model.waiting.values():
                 if event := self._done.pop(operation.request_id, None):
                     event.set()
-        await self._disk.run(self._table.client_forget, client)
+        await self._journal.run(self._table.client_forget, client)
 
     async def _do(self, model: ModelQueue) -> None:
         self._arrivals += 1
         waiting = model.begin(self._arrivals)
-        operation = await self._disk.run(self._table.find, waiting.request_id)
+        operation = await self._journal.run(self._table.find, waiting.request_id)
         assert operation is not None, "what was taken is in the journal"
         began = time.monotonic()
         result = await self._result(operation)
@@ -270,7 +264,7 @@ class Ledger:
 
     async def _saved(self, model_id: str, seq_id: int) -> None:
         # In this order: a kill in between leaves the state that the journal names.
-        await self._disk.run(self._table.saved, model_id, seq_id)
+        await self._journal.run(self._table.saved, model_id, seq_id)
         await self._work.keep_only(model_id, seq_id)
 
     async def _result(self, operation: Operation) -> Result | Awaitable[Result]:
@@ -326,7 +320,7 @@ class Ledger:
         self, model: ModelQueue, operation: Operation, result: Result, began: float
     ) -> None:
         if not operation.is_done:
-            await self._disk.run(self._table.finish, operation, result.kind, result.body)
+            await self._journal.run(self._table.finish, operation, result.kind, result.body)
             self.steps_done += operation.kind == "optim_step" and result.kind == "json"
         self._events.publish(
             OperationDone(operation, result, time.monotonic() - began, again=operation.is_done)
@@ -348,7 +342,7 @@ class Ledger:
                 "numbers %d to %d of %s never came: they count as used up", gap[0], gap[-1], name
             )
             gone = [self._missing(name, seq_id) for seq_id in gap]
-            for operation in await self._disk.run(self._table.take_all, gone):
+            for operation in await self._journal.run(self._table.take_all, gone):
                 if operation.seq_id not in model.waiting:  # it came at this moment
                     self._add(model, operation)
 

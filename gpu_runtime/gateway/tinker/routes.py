@@ -35,8 +35,8 @@ from gpu_runtime.gateway.tinker.results import Result
 from gpu_runtime.gateway.tinker.samples.sampling import Busy, Gone, Promise, Sampled, Samples
 from gpu_runtime.gateway.tinker.snapshots import snapshot_use
 from gpu_runtime.health.volume import folder_publish
-from gpu_runtime.journal.journal import JournalExecutor
-from gpu_runtime.journal.model_table import CREATE, ModelTable
+from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.model_table import CREATE
 from gpu_runtime.refusals import BadRequest
 from tinkerscript.wire.tinker.ids import client_of, training_head
 from tinkerscript.wire.tinker.messages import (
@@ -223,14 +223,14 @@ class Samplers:
 
     def __init__(
         self,
-        table: ModelTable,
-        disk: JournalExecutor,
+        journal: Journal,
         store: CheckpointStore,
         state_export: Callable[[Path, Path], Awaitable[None]],
     ) -> None:
-        self._table, self._disk, self._store, self._state_export = table, disk, store, state_export
+        self._journal, self._table = journal, journal.models
+        self._store, self._state_export = store, state_export
         self._exporting = asyncio.Lock()
-        self.clients = table.sampler_clients()  # the Tinker sessions that have samplers here
+        self.clients = self._table.sampler_clients()  # the Tinker sessions that have samplers here
 
     def client_over(self, client: str) -> None:
         """A client is finished; the ledger removes what the journal has of it."""
@@ -242,7 +242,7 @@ class Samplers:
         if wanted.checkpoint_id is not None:
             described = wanted.model_dump(mode="json")
         self.clients.add(client_of(wanted.sampling_session_id))
-        await self._disk.run(self._table.sampler_put, wanted.sampling_session_id, described)
+        await self._journal.run(self._table.sampler_put, wanted.sampling_session_id, described)
 
     async def put(self, sampler_id: str, described: dict[str, object], moves: bool) -> None:
         """A sampler of a model's present weights; all that ``moves`` of one model follow the last
@@ -250,16 +250,16 @@ class Samplers:
         """
         if moves:
             following = f"inflight:{described['model_id']}"
-            await self._disk.run(self._table.sampler_move, following, described)
+            await self._journal.run(self._table.sampler_move, following, described)
             described = {"inflight": following}
         self.clients.add(client_of(sampler_id))
-        await self._disk.run(self._table.sampler_put, sampler_id, described)
+        await self._journal.run(self._table.sampler_put, sampler_id, described)
 
     async def find(self, sampler_id: str) -> Sampled:
         """What it samples. Raises UserMistake."""
-        described = await self._disk.run(self._table.sampler, sampler_id)
+        described = await self._journal.run(self._table.sampler, sampler_id)
         if described is not None and "inflight" in described:
-            described = await self._disk.run(self._table.sampler, described["inflight"])
+            described = await self._journal.run(self._table.sampler, described["inflight"])
         if described is None:
             raise UserMistake(f"there is no sampling session {sampler_id}")
         folder = await self._folder(sampler_id, described)

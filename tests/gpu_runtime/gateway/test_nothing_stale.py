@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpu_runtime.episodes import admission_queue, ledger
+from gpu_runtime.episodes import admission_queue
 from gpu_runtime.episodes.grouping import Begun, Places, begun_groups, step_is_early
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.episodes.open_episodes import OpenEpisode
@@ -28,14 +28,11 @@ from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun, WorkflowOutpu
 from tinkerscript.wire.sessions import Accounting
 
 
-class DirectExecutor:
-    """Journal calls in place, so that a run is the same each time."""
+class DirectJournal(Journal):
+    """Its calls in place, so that a run is the same each time."""
 
     async def run(self, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return call(*args, **options)
-
-    def close(self) -> None:
-        """Nothing to end."""
 
 
 @dataclass
@@ -165,9 +162,8 @@ def played(
     size = {"grpo_n": grpo_n, "tasks_per_batch": tasks_per_batch, "max_staleness": max_staleness}
     clock = FakeClock(1000.0)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledger, "JournalExecutor", DirectExecutor)
         patch.setattr(admission_queue, "SORT_S", 0.0)
-        journal = Journal(Path(folder, "journal.sqlite3"), min_free_bytes=0)
+        journal = DirectJournal(Path(folder, "journal.sqlite3"), min_free_bytes=0)
         journal.database.connection.execute("PRAGMA synchronous = OFF")
         episodes = Episodes(journal, make_assignment(**size), now=clock, events=Events())
         bound = grpo_n * tasks_per_batch
