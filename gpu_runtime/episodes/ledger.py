@@ -107,14 +107,15 @@ class Episodes:
         self._clocks = asyncio.create_task(self._watch_clocks())
 
     async def close(self) -> None:
-        """Stop the clocks and the calls in flight; open episodes stay open in the journal. Safe to
-        call twice.
+        """Stop the clocks and the calls in flight; open episodes stay open in the journal. What was
+        being written is on disk when this returns. Safe to call twice.
         """
         if self._clocks:
             self._clocks.cancel()
             await asyncio.gather(self._clocks, return_exceptions=True)
         for episode in self.open.all():
             await episode.stop_calls()
+        await self._journal.run(lambda: None)  # after all that its thread was given before
 
     async def begin(
         self,

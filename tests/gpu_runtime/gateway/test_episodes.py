@@ -1,6 +1,7 @@
 """The ledger of episodes through the internal routes, and what the training loop takes from it."""
 
 import asyncio
+import threading
 import time
 from pathlib import Path
 
@@ -235,6 +236,20 @@ async def test_restart_keeps_open_episodes_open_and_all_that_was_acknowledged(
         assert (await gateway.end(begun["episode_id"])).json()["fate"] == "accepted"
         assert (await gateway.internal("GET", f"/episodes/{done['episode_id']}")).json() == done
         assert (await gateway.raw_chat(begun["api_key"])).status_code == 410
+
+
+async def test_what_is_being_written_is_on_disk_when_the_episodes_are_closed(
+    gateway: Gateway,
+) -> None:
+    disk = threading.Event()  # the journal is copied to the store next
+    writing = asyncio.ensure_future(gateway.journal.run(disk.wait, 20))
+    closing = asyncio.ensure_future(gateway.episodes.close())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    is_early = closing.done()
+    disk.set()
+    await asyncio.gather(writing, closing)
+    assert not is_early
 
 
 async def test_full_disk_is_507_and_nothing_is_half_done(
