@@ -151,7 +151,7 @@ def nested_repeats(pattern: str) -> int:
 
 
 def open_request(request: ChatRequest) -> list[str]:
-    """The same of all schemas that an answer to ``request`` is held to."""
+    """What has no end in the schemas that an answer to ``request`` is held to, by its place."""
     found = []
     if (asked := request.json_schema) is not None:
         found += open_parts(
