@@ -13,7 +13,7 @@ from console.sessions.limits.devices import Device
 from console.sessions.limits.queue import devices_in_use, queue_places
 from console.sessions.limits.quotas import quotas_get
 from console.sessions.models import Session
-from console.sessions.transitions import WITH_RUNTIME
+from console.sessions.states import WITH_RUNTIME
 from console.users.models import Project
 from tinkerscript.wire.server import (
     CapacityView,

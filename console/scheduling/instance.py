@@ -19,7 +19,8 @@ from console.live.services import event_record
 from console.scheduling.launchers.protocol import launch_instance
 from console.scheduling.models import Drain, LeaderLease, ServerInstance
 from console.sessions.models import Desired, Session
-from console.sessions.transitions import NO_LEASE, WITH_RUNTIME
+from console.sessions.states import WITH_RUNTIME
+from console.sessions.transitions import NO_LEASE
 from tinkerscript.wire.config import HERE
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState

@@ -15,8 +15,8 @@ from console.sessions.limits.devices import devices_take
 from console.sessions.limits.quotas import device_quota_recheck
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
-from console.sessions.states import Actor
-from console.sessions.transitions import WITH_RUNTIME, session_move
+from console.sessions.states import WITH_RUNTIME, Actor
+from console.sessions.transitions import session_move
 from tinkerscript.processes.port_owner import TRUSTED
 from tinkerscript.wire.config import HERE
 from tinkerscript.wire.events import EventKind

@@ -52,8 +52,7 @@ from console.sessions.limits.places import places_free
 from console.sessions.limits.queue import queue_next, queue_waiting
 from console.sessions.models import Session
 from console.sessions.selectors import session_counts
-from console.sessions.states import Desired
-from console.sessions.transitions import WITH_RUNTIME
+from console.sessions.states import WITH_RUNTIME, Desired
 from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState
 

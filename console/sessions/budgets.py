@@ -17,8 +17,8 @@ from console.sessions.limits.usage import Spent, key_spent_s, session_spent
 from console.sessions.models import Alert, Checkpoint, Session
 from console.sessions.raised_alerts import alert_raise, alerts_close
 from console.sessions.services import session_stop
-from console.sessions.states import ENDED, GOING, UNWRITTEN, Desired
-from console.sessions.transitions import WITH_RUNTIME, session_announce
+from console.sessions.states import ENDED, GOING, UNWRITTEN, WITH_RUNTIME, Desired
+from console.sessions.transitions import session_announce
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.projects import DevicePrices, LimitForecast, SessionSpending

@@ -67,6 +67,8 @@ MOVES: dict[tuple[S, S], set[Actor]] = {
 
 # Of a checkpoint that is asked for, and not written yet.
 UNWRITTEN = (CheckpointState.REQUESTED, CheckpointState.UPLOADING)
+# A session in any other state has no runtime to listen to.
+WITH_RUNTIME = {S.PROVISIONING, S.LOADING, S.READY, S.STOPPING}
 ENDED = frozenset(state for state in S if state.is_terminal)
 GOING = frozenset(S) - ENDED  # asked for by name: of a state that is not among ENDED no index knows
 

@@ -12,7 +12,7 @@ from console.errors import Conflict
 from console.live.services import event_note, event_record
 from console.sessions.models import Alert, Checkpoint, EpisodeRecord, Session
 from console.sessions.raised_alerts import alert_raise, alerts_close
-from console.sessions.states import UNWRITTEN, Actor, is_allowed
+from console.sessions.states import UNWRITTEN, WITH_RUNTIME, Actor, is_allowed
 from console.users.models import Project, User
 from console.webhooks.services import event_announce
 from tinkerscript.wire.checkpoints import CheckpointState
@@ -22,13 +22,6 @@ from tinkerscript.wire.reading.trajectories import EpisodeFate
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
 
-# A session in any other state has no runtime to listen to.
-WITH_RUNTIME = {
-    SessionState.PROVISIONING,
-    SessionState.LOADING,
-    SessionState.READY,
-    SessionState.STOPPING,
-}
 # Alerts that a step ends, or a time in which all went well; where neither came, its suspension.
 OF_RUNTIMES = (AlertRule.STUCK, AlertRule.RESTARTED)
 SESSION_ENDED = "session_ended"  # why an episode was abandoned

@@ -14,11 +14,8 @@ IMPORTED = re.compile(r"""(?:\bfrom|\bimport)\s*\(?\s*["'](\.[^"']+)["']""")
 HEAVY = ("torch", "vllm", "deepspeed", "transformers")
 
 
-def loaded_by(statement, tmp_path):
-    """The heavy modules (and Django) that running ``statement`` in a process of its own brings
-    in.
-    """
-    names = (*HEAVY, "django")
+def loaded_by(statement, tmp_path, names=(*HEAVY, "django")):
+    """Which of the modules ``names`` running ``statement`` in a process of its own brings in."""
     program = f"import sys\n{statement}\nprint([name for name in {names!r} if name in sys.modules])"
     environment = {"TINKERSCRIPT_DATA": str(tmp_path), "DJANGO_SETTINGS_MODULE": "console.settings"}
     environment["PYTHONPATH"] = f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}"
@@ -39,6 +36,12 @@ def test_the_control_plane_loads_no_torch(tmp_path):
         loaded_by("import django; django.setup(); import console.urls, console.asgi", tmp_path)
         == "['django']"
     )
+
+
+def test_a_command_loads_no_client_of_other_servers_with_its_models(tmp_path):
+    """Whatever a module of models imports, each command and each process of ours waits for."""
+    asked = ("aiohttp", "boto3", "channels.layers")
+    assert loaded_by("import django; django.setup()", tmp_path, asked) == "[]"
 
 
 def test_a_runtimes_gateway_journal_and_agent_load_neither_torch_nor_django(tmp_path):

@@ -5,7 +5,7 @@ from django.core.management.base import CommandParser
 from console.management.base import ServerCommand
 from console.scheduling.instance import drain_begin, drain_end
 from console.sessions.models import Session
-from console.sessions.transitions import WITH_RUNTIME
+from console.sessions.states import WITH_RUNTIME
 
 
 class Command(ServerCommand):

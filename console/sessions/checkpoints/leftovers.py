@@ -18,8 +18,7 @@ from console.object_store import client as object_store
 from console.sessions.checkpoints.checkpoints import checkpoint_resume_get
 from console.sessions.checkpoints.removal import checkpoint_remove
 from console.sessions.models import Checkpoint, Session, Upload
-from console.sessions.states import ENDED, GOING
-from console.sessions.transitions import WITH_RUNTIME
+from console.sessions.states import ENDED, GOING, WITH_RUNTIME
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 
 log = logging.getLogger(__name__)

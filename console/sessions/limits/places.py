@@ -12,7 +12,7 @@ from django.db.models import Count
 
 from console.errors import InvalidRequest
 from console.sessions.models import Session
-from console.sessions.transitions import WITH_RUNTIME
+from console.sessions.states import WITH_RUNTIME
 from console.users.models import Project
 from tinkerscript.wire.config import HERE, SessionConfig
 from tinkerscript.wire.server import PlaceView

@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce, Greatest
 
 from console.sessions.limits.turns import LAST, Occupied, Owner, Turn, Waiting, turns
 from console.sessions.models import Session
-from console.sessions.transitions import WITH_RUNTIME
+from console.sessions.states import WITH_RUNTIME
 from console.users.models import Project, User
 from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState

@@ -11,8 +11,7 @@ from django.utils import timezone
 from console.errors import Conflict, QuotaExceeded
 from console.sessions.limits.queue import devices_in_use
 from console.sessions.models import ArchivePart, Checkpoint, EpisodePack, Session, Upload
-from console.sessions.states import ENDED
-from console.sessions.transitions import WITH_RUNTIME
+from console.sessions.states import ENDED, WITH_RUNTIME
 from console.users.models import Project, User
 from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.projects import Held, Quotas
