@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 
 import pytest
 from aiohttp import web
@@ -19,6 +20,7 @@ from support import factories
 from support.asgi_calls import WAIT_S, Call, FakeGateway
 from support.forwarding import policies_set
 from support.waiting import eventually
+from tinkerscript.wire.episodes import EpisodeList
 from tinkerscript.wire.errors import ErrorBody
 from tinkerscript.wire.sessions import SessionState
 
@@ -359,6 +361,23 @@ async def test_changed_options_are_in_the_record_and_in_the_audit_log_once(
     change |= {"seq": 0, "options": {}, "was": {}}
     await Call(application, "PATCH", path, key=api_key, body=b'{"learning_rate": 1e-6}').answer()
     assert await EventRecord.objects.filter(data__name="config_changed").acount() == 1
+
+
+async def test_a_page_is_written_beside_the_loop_that_serves_the_others(
+    served: Session, api_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, threads = EpisodeList.model_dump_json, []
+
+    def seen(page: EpisodeList) -> str:
+        threads.append(threading.get_ident())
+        return write(page)
+
+    monkeypatch.setattr(EpisodeList, "model_dump_json", seen)
+    path = f"/v1/sessions/{served.id}/episodes?sort=newest"
+    status, headers, body = await Call(application, "GET", path, key=api_key).answer()
+    assert (status, json.loads(body)["items"]) == (200, [])
+    assert headers["content-type"] == "application/json"
+    assert len(threads) == 1 and threading.get_ident() not in threads
 
 
 async def test_options_that_stay_are_refused_before_the_runtime_is_asked(
