@@ -99,7 +99,8 @@ async def first_of(*work: Coroutine[Any, Any, None]) -> None:
         for task in tasks:
             task.cancel()  # does nothing to one that is done
         await asyncio.wait(tasks)
-    next(task for task in tasks if not task.cancelled()).result()
+    for ended in [task for task in tasks if not task.cancelled()][:1]:
+        ended.result()
 
 
 async def client_gone(receive: Receive) -> None:

@@ -422,6 +422,16 @@ async def test_many_calls_look_their_route_up_once(gateway, served, monkeypatch)
     assert looks == 1
 
 
+async def test_work_that_something_else_cancelled_is_over_and_no_error() -> None:
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    await relay_proxy.first_of(waits(), cancelled())
+
+
 async def test_a_bug_of_ours_is_an_error_in_the_dialect(served, monkeypatch) -> None:
     async def broken(*_):
         raise RuntimeError("secret detail")
