@@ -1,5 +1,13 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { closure, pattern, script } from "./route-preload";
+import { closure, pagesIn, pattern, script } from "./route-preload";
+
+test("every page is found, however its entry is laid out", () => {
+  const source = readFileSync("src/pages.ts", "utf8");
+  const paths = [...source.matchAll(/path: "([^"*]+)"/g)].map(([, path]) => path);
+  expect(pagesIn(source).map(([path]) => path)).toEqual(paths);
+  expect(paths.length).toBeGreaterThan(20);
+});
 
 test("a page's code is all that it imports, but for what is there already", () => {
   const all = [

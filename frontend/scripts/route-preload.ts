@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import type { Plugin } from "vite";
 
 const START = "start.js";
-const PAGE = /path: "([^"*]+)", load: async \(\) => \(await import\("\.\/([^"]+)"\)\)/g;
+const PAGE = /path: "([^"*]+)",\s+load: async \(\) =>\s+\(await import\("\.\/([^"]+)"\)\)/g;
 
 interface Code {
   fileName: string;
@@ -54,6 +54,11 @@ for (const at of route ? route[1] : []) {
 `;
 }
 
+/** The paths of pages.ts, each with its module; a path that matches the rest of an address has none. */
+export function pagesIn(source: string): [path: string, module: string][] {
+  return [...source.matchAll(PAGE)].map(([, path = "", module = ""]) => [path, module]);
+}
+
 export function routePreload(): Plugin {
   return {
     name: "route-preload",
@@ -68,8 +73,8 @@ export function routePreload(): Plugin {
       const shell = ofModule("shell");
       if (!entry || !shell) throw new Error("The build has no entry, or no frame of a page.");
       const known = new Set(closure(entry, find));
-      const routes = [...readFileSync("src/pages.ts", "utf8").matchAll(PAGE)].map(
-        ([, path = "", module = ""]): [string, string[]] => {
+      const routes = pagesIn(readFileSync("src/pages.ts", "utf8")).map(
+        ([path, module]): [string, string[]] => {
           const page = ofModule(module);
           if (!page) throw new Error(`The build has no code of its own for ${path}.`);
           return [
@@ -78,7 +83,6 @@ export function routePreload(): Plugin {
           ];
         },
       );
-      if (routes.length === 0) throw new Error("No route was found in src/pages.ts.");
       // In the place of the one that vite copied: a request of its own would be one more before anything is painted.
       this.emitFile({
         type: "asset",
