@@ -30,10 +30,12 @@ export default defineConfig({
       output: {
         codeSplitting: {
           // A file of its own for each would be a request, and a browser has six at once. So: what everybody loads first;
-          // the frame of a page with what nearly all pages are made of; tables; and what else some of them share, such as tokens.
+          // the frame of a page with what nearly all pages are made of; the schema of a run's options, which forms and
+          // searches read; tables; and what else some of them share, such as tokens.
           groups: [
             { name: "first", tags: ["$initial"], priority: 2 },
             { name: "frame", test: FRAME, priority: 1 },
+            { name: "options", test: /\/src\/api\/session-config\.json$/, priority: 3 },
             { name: "tables", test: TABLES, priority: 1, includeDependenciesRecursively: false },
             { name: "shared", minShareCount: 2 },
           ],
