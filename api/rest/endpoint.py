@@ -2,7 +2,6 @@
 Django's table of URLs leads.
 """
 
-import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
@@ -115,9 +114,8 @@ class Endpoint(APIView):
         try:
             await sync_to_async(self.initial)(request, **ids)
             assert self.route is not None
-            response: Any = await self.route.view(**self.arguments(request, ids))
-            if not isinstance(response, HttpResponseBase):  # to write a long page takes a while
-                response = await asyncio.to_thread(_response, response, self.route.status)
+            result = await self.route.view(**self.arguments(request, ids))
+            response: Any = _response(result, self.route.status)
         except Exception as error:  # noqa: BLE001 - as APIView.dispatch does: each becomes the one error body
             response = self.handle_exception(error)
         self.response = self.finalize_response(request, response, **ids)

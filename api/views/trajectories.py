@@ -45,7 +45,6 @@ from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import (
     AnnotationList,
     EpisodeAnnotate,
-    EpisodeList,
     EpisodeNeighbours,
     EpisodeView,
 )
@@ -58,7 +57,7 @@ from tinkerscript.wire.sessions import SessionState
 
 async def episode_list(
     caller: Caller, request: HttpRequest, session_id: str, query: EpisodeQuery
-) -> EpisodeList | HttpResponseBase:
+) -> HttpResponseBase:
     """The session's episodes, newest first if no sort is given.
 
     With neither filter nor sort the list of a running session is that of this moment; else, and in
@@ -245,7 +244,7 @@ def _record(caller: Caller, session_id: str, episode_id: str) -> EpisodeRecord |
         return None
 
 
-def _list(caller: Caller, session_id: str, query: EpisodeQuery) -> EpisodeList:
+def _list(caller: Caller, session_id: str, query: EpisodeQuery) -> HttpResponse:
     page, more = selectors.episode_list(
         project=caller.project,
         session_id=session_id,
@@ -257,7 +256,8 @@ def _list(caller: Caller, session_id: str, query: EpisodeQuery) -> EpisodeList:
     session = session_get(project=caller.project, session_id=session_id)
     ids = [record.episode_id for record in page]
     said = annotations_of(session=session, episode_ids=ids, most=MAX_LISTED)
-    return episode_list_view(page, said, more)
+    # Written here, beside the event loop: a full page has hundreds of kilobytes.
+    return json_response(episode_list_view(page, said, more).model_dump_json())
 
 
 def _filter(query: EpisodeFilterQuery) -> selectors.EpisodeFilter:
