@@ -14,8 +14,8 @@ the kernel is out of memory). Then, for every session:
 - every batch was trained as the step that it was journaled for, no episode is lost, the books balance;
 - every step was reported once and in order; every state that can be read is whole, and the last step's is there.
 
-One process imports torch and DeepSpeed; every life is a fork of it, so that a start costs no
-import.
+One process imports torch and DeepSpeed; every life is a fork of it. Its rank is a process of its
+own, which imports them anew.
 """
 
 import argparse
@@ -160,8 +160,6 @@ def life(url: str, volume: Path, model: Path, pipe: Connection) -> None:
 
     # the log-probabilities of these episodes are made up
     logprob_mismatch.BOUNDS["float32"] = math.inf
-    ranks.multiprocessing = SimpleNamespace(get_context=lambda _: FORK)
-    # forked while there is no thread
     trainer = ranks.TrainerRanks(str(model), SessionConfig(**CONFIG), "cpu")
     asyncio.run(live(url, volume, trainer, pipe))
 
@@ -178,6 +176,7 @@ async def live(url: str, volume: Path, trainer: Any, pipe: Connection) -> None:
             SimpleNamespace(url=url), volume, engine=engine, trainer=trainer, serves_state=True
         )
         async with opened as it:
+            await trainer.ready()  # the rank starts with its first command
             pipe.send([process.pid for process in trainer.processes])
             await it.learner.restore()
             pipe.send("restored")
@@ -236,15 +235,16 @@ class Session:
                 phase = self.rng.choice(("start", "work")) if not rank_killed else "after"
                 if phase == "work":
                     self._await(ours, "restored", process, deadline)
-                whom = "rank" if self.rng.random() < 0.3 and not rank_killed else "runtime"
+                wants_rank = self.rng.random() < 0.3 and not rank_killed
                 delay_s = self.rng.uniform(
                     0, 2 * self.start_s if phase == "start" else 8 * self.step_s
                 )
                 process.join(delay_s)
                 if not process.is_alive():
                     break
-                self.kills.append(f"{whom} {delay_s:.3f} s after {phase}")
-                if whom == "rank" and (ranks := self._ranks_by_now(ours)):
+                ranks = self._ranks_by_now(ours) if wants_rank else []
+                self.kills.append(f"{'rank' if ranks else 'runtime'} {delay_s:.3f} s after {phase}")
+                if ranks:
                     rank_killed = True
                     with suppress(ProcessLookupError):
                         os.kill(ranks[0], signal.SIGKILL)
@@ -253,6 +253,8 @@ class Session:
             if self.rng is None:
                 self._await(ours, "restored", process, deadline)
                 self.start_s, began = time.monotonic() - began, time.monotonic()
+                if not self.ranks and process.is_alive():
+                    raise Failed("the life named no rank, so that none could be killed alone")
             process.join(max(0.0, deadline - time.monotonic()))
             if process.exitcode is None:
                 raise Failed(f"a life hangs:\n{self._log()}")
