@@ -192,7 +192,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.allow(self.scope, watched)
         except DomainError as error:
             self._leave()
-            await self.close(code=CLOSE_CODES.get(type(error), 4400), reason=error.message[:100])
+            await self.close(code=CLOSE_CODES.get(type(error), 4400), reason=_reason(error))
             return
         self.sender = asyncio.create_task(self._send_all(watched, pages))
 
@@ -229,7 +229,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except DomainError as error:  # a key was revoked, a member removed, a browser signed out
             with suppress(OSError):
                 await self.close(
-                    code=CLOSE_CODES.get(type(error), CLOSE_BROKEN), reason=error.message[:100]
+                    code=CLOSE_CODES.get(type(error), CLOSE_BROKEN), reason=_reason(error)
                 )
         except Exception:  # close, so that the client knows and connects again with its cursor
             logger.exception("The live channel broke")
@@ -242,6 +242,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except OSError:  # how ASGI says that the client has gone
             return False
         return True
+
+
+def _reason(error: DomainError) -> str:
+    """The beginning of its message: a close frame has room for 123 bytes."""
+    return error.message.encode()[:100].decode(errors="ignore")
 
 
 class NoChannel(AsyncWebsocketConsumer):

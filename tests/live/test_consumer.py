@@ -267,6 +267,16 @@ async def test_a_bad_query_is_4400(query, session, api_key) -> None:
     assert await close_code(socket(session.id, key=api_key, query=query)) == 4400
 
 
+async def test_a_refusal_of_a_name_in_other_letters_fits_into_a_close_frame(session) -> None:
+    client = socket(session.id, query="?" + "%F0%9F%98%80" * 100)
+    await client.connect(timeout=25)
+    closed = await client.receive_output(timeout=25)
+    assert closed["code"] == 4400
+    reason = closed["reason"]
+    assert reason.startswith("Unknown parameter: \U0001f600")
+    assert len(reason.encode()) <= 123  # what is longer no server sends: RFC 6455, 5.5
+
+
 async def test_what_a_client_sends_is_dropped(session, api_key) -> None:
     client = socket(session.id, key=api_key)
     await client.connect(timeout=25)
