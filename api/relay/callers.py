@@ -56,9 +56,8 @@ def key_sent(headers: list[tuple[bytes, bytes]]) -> str:
     """The key of a request, an episode's or another; empty without one."""
     kind, _, bearer = header_value(headers, b"authorization").partition(" ")
     token = bearer.strip() if kind.lower() == "bearer" else ""
-    return (
-        token or header_value(headers, b"x-api-key").strip()
-    )  # where Anthropic's clients put theirs
+    # where Anthropic's clients put theirs
+    return token or header_value(headers, b"x-api-key").strip()
 
 
 def header_value(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:

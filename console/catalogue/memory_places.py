@@ -2,11 +2,10 @@
 host.
 
 On a CPU the ranks are spread evenly over the session's machines, and each has a whole engine. Of
-GPUs, each rank
-has one and engines have the others, on each of the session's machines, of which the places of one
-are told; where there are no others, engines and ranks have the same
-ones. Such a GPU is two places, because the two take turns: while a step runs the ranks have all of
-it, and between steps the engine has what they do not keep.
+GPUs, each rank has one and engines have the others, on each of the session's machines, of which the
+places of one are told; where there are no others, engines and ranks have the same ones. Such a GPU
+is two places, because the two take turns: while a step runs the ranks have all of it, and between
+steps the engine has what they do not keep.
 """
 
 from collections.abc import Iterator

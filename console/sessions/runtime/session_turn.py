@@ -23,8 +23,7 @@ RETRY_AFTER_S = 2
 
 class SessionTurn(models.Model):
     """A row while someone works on the objects of a session; ``holder`` is a random name of theirs.
-    After ``expires_at`` another
-    may take it.
+    After ``expires_at`` another may take it.
     """
 
     session = models.OneToOneField(
