@@ -176,7 +176,7 @@ def _model_under(state: Checkpoint) -> Checkpoint | None:
 
 
 def _dtype(config: SessionConfig, *, devices: int) -> str:
-    """Of the trainer's weights (gpu_runtime/training/rank_spec.py)."""
+    """Of the trainer's weights (gpu_runtime/placement.py)."""
     return ("bfloat16" if devices else "float32") if config.dtype == "auto" else config.dtype
 
 

@@ -1,10 +1,8 @@
 """Over how many devices one engine spreads its model, and which part of their memory it takes.
 
 The fewest that it fits, because every layer then waits for all of them. Arithmetic on the model's
-folder and the memory of a device, before anything is started; what an engine leaves to a trainer on
-its device is in device_memory.py.
-
-The formula is that of device_memory.py.
+folder and the memory of a device, before anything is started. The formula, and what an engine
+leaves to a trainer on its device, are in device_memory.py of ``tinkerscript.wire.training``.
 """
 
 import json
@@ -63,7 +61,7 @@ class EngineNeeds:
 @dataclass(frozen=True)
 class EngineDevices:
     """``tensor_parallel`` devices of each engine, and the part of their memory that it takes (None:
-    vLLM's default of vllm_process.py, where sizes are not known)."""
+    the usual one of arguments.py, where sizes are not known)."""
 
     tensor_parallel: int = 1
     memory_share: float | None = None
