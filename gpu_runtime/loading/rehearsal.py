@@ -148,6 +148,7 @@ class _Rehearsal:
             gap = next((gap for gap in gaps if math.isnan(gap)), max(gaps))
             if is_rounded and usual is not None and gap > GREW * usual:
                 stale = await self._stale(samples_of[gaps.index(gap)])
+        _note(gap, when)
         if stale is not None:
             raise EngineTrainerMismatch(
                 f"engine and trainer differ {when}: a KL of {gap:.2g}, and {usual:.2g} before it. "
@@ -325,13 +326,17 @@ def _models_agree(
     why: str,
 ) -> None:
     """Raises EngineTrainerMismatch."""
-    _agree(_kl(np.concatenate(engine), np.concatenate(trainer)), dtype, when, why)
+    _note(kl := _kl(np.concatenate(engine), np.concatenate(trainer)), when)
+    _agree(kl, dtype, when, why)
+
+
+def _note(kl: float, when: str) -> None:
+    log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, kl)
 
 
 def _agree(kl: float, dtype: str, when: str, why: str) -> None:
     """Raises EngineTrainerMismatch for a KL that rounding does not explain."""
     bound = BOUNDS[dtype]
-    log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, kl)
     if not kl <= bound:  # NaN is a gap too
         raise EngineTrainerMismatch(
             f"engine and trainer differ {when}: a KL of {kl:.2g}, and rounding explains {bound:g}. "

@@ -3,6 +3,7 @@ is as large.
 """
 
 import copy
+import logging
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -133,12 +134,15 @@ async def rehearsed(folder: Path, *stale: str | None) -> None:
     ids=["attention", "MLP", "head of one of two engines"],
 )
 async def test_exactly_one_stale_module_is_named(
-    tmp_path: Path, stale: tuple[str | None, ...]
+    tmp_path: Path, stale: tuple[str | None, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     with pytest.raises(
         EngineTrainerMismatch, match=rf"computes as if {stale[-1]}[.\w]* had its old weights"
     ):
         await rehearsed(family_make(tmp_path, "Llama"), *stale)
+    noted = [record.message for record in caplog.records if "differ by a KL" in record.message]
+    assert ["base weights" in noted[0], "changed weights" in noted[1]] == [True, True]
 
 
 async def test_rounding_alone_is_no_stale_weight(tmp_path: Path) -> None:
