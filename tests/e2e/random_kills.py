@@ -246,6 +246,7 @@ class Session:
                 self.kills.append(f"{'rank' if ranks else 'runtime'} {delay_s:.3f} s after {phase}")
                 if ranks:
                     rank_killed = True
+                    deadline += LIFE_S  # for another, and the steps since the last state
                     with suppress(ProcessLookupError):
                         os.kill(ranks[0], signal.SIGKILL)
                 else:
