@@ -48,7 +48,7 @@ const lowerLayers = {
 // Names and texts of people and models have symbols for what would act: the part that shows them so is the only way.
 const userTexts = {
   files: ["src/**/*.tsx"],
-  ignores: ["src/ui/user-text.tsx"],
+  ignores: ["src/ui/plain-text.tsx"],
   rules: {
     "no-restricted-syntax": [
       "error",

@@ -12,7 +12,7 @@ const FRAME = new RegExp(
   [
     "/node_modules/(@radix-ui|lucide-react|@tanstack/(query-core|react-query))/",
     "/src/(shell\\.tsx|api/|live/|ui/(?!plot|sorted-table))",
-    "/src/features/sessions/([^/]+$|compare/compared-runs|detail/(link-text|option-rows|runtime-log|step-columns)|episodes/fate-badge|serving/(endpoint-panel|use-serve))",
+    "/src/features/sessions/([^/]+$|compare/compared-runs|detail/(option-rows|runtime-log|step-columns)|episodes/fate-badge|serving/(endpoint-panel|use-serve))",
   ].join("|"),
 );
 

@@ -20,7 +20,7 @@ const webhooks = await page("features/webhooks/receiver-snippet.ts");
 const checkpoints = await page("features/sessions/checkpoints/download-script.ts");
 const playground = await page("features/playground/programs.ts");
 const { sdkProgram } = await page("features/sessions/detail/sdk-program.ts");
-const { workerCommand } = await page("features/sessions/detail/worker-command.ts");
+const { workerCommand } = await page("features/sessions/detail/queue-panel.tsx");
 const spoken = {
   messages: [
     { role: "system", content: "Be brief." },

@@ -1,5 +1,6 @@
-// The page's address beyond the router, whose pages are all below one project: from no project into one, and out to the sign-in.
+// The page's address: of which run it is; and beyond the router, whose pages are all below one project, from no project into one, and out to the sign-in.
 import { useSyncExternalStore } from "react";
+import { matchPath } from "react-router";
 import { baseOf } from "./api/project";
 
 const told = new Set<() => void>();
@@ -29,4 +30,10 @@ export function replaceAddress(path: string): void {
   history.replaceState(null, "", path);
   moves += 1;
   for (const onMove of told) onMove();
+}
+
+/** The run whose pages are open; empty: none. */
+export function runIn(pathname: string): string {
+  const { id = "" } = matchPath("/sessions/:id/*", pathname)?.params ?? {};
+  return id === "new" ? "" : id;
 }

@@ -8,7 +8,7 @@ import { ButtonLink } from "./ui/button";
 import { dateTime } from "./ui/format";
 import { RunPlaces } from "./features/sessions/run-places";
 import { RouteErrorBoundary } from "./route-error";
-import { runIn } from "./run-in";
+import { runIn } from "./address";
 import { useMenu } from "./use-menu";
 import { Loading } from "./ui/loading";
 import { ErrorNotice } from "./ui/notice";

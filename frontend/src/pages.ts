@@ -7,7 +7,7 @@ import { isExported } from "./api/offline";
 /** The parts of an address that a path names. */
 type Params = Readonly<Record<string, string | undefined>>;
 
-export interface PageEntry {
+interface PageEntry {
   path: string;
   load: () => Promise<ComponentType>;
   /** The path of an earlier entry of the same page: from one to the other it stays, and the focus with it. */

@@ -1,11 +1,10 @@
 // What stands in place of a page that could not be shown: its code did not arrive, or it failed; which of them, and by what.
 import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "react-router";
-import { Boundary, errorText } from "./ui/boundary";
+import { Boundary, errorText, isLoadError } from "./ui/boundary";
 import { Button } from "./ui/button";
 import { CopyBlock } from "./ui/copy";
 import { Notice } from "./ui/notice";
-import { isLoadError } from "./load-error";
 
 /** Shows the error in place of `children`, until another page is opened. */
 export function RouteErrorBoundary({ children }: { children: ReactNode }) {

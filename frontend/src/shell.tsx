@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, useEffect } from "react";
 import { Link, Outlet, useLocation } from "react-router";
-import { replaceAddress, useBase } from "./address";
+import { replaceAddress, useBase, runIn } from "./address";
 import { accountQuery } from "./api/account";
 import { ApiError } from "./api/errors";
 import { currentProject, inProject } from "./api/project";
@@ -17,10 +17,9 @@ import { Loading } from "./ui/loading";
 import { ErrorNotice } from "./ui/notice";
 import { ConnectionBar, HasConnectionBar } from "./ui/connection-bar";
 import { Empty } from "./ui/panel";
-import { runIn } from "./run-in";
 import { placesFor, Sidebar } from "./sidebar";
 import { Toaster } from "./ui/toasts";
-import { UserText } from "./ui/user-text";
+import { UserText } from "./ui/plain-text";
 import { Wordmark } from "./ui/wordmark";
 
 export function Shell() {

@@ -5,9 +5,8 @@ import { currentProject } from "./api/project";
 import type { Account } from "./api/types";
 import { ProjectSwitcher } from "./features/account/project-switcher";
 import { RunPlaces } from "./features/sessions/run-places";
-import { runIn } from "./run-in";
-import { placeClass } from "./ui/place-class";
-import { useMenu } from "./use-menu";
+import { runIn } from "./address";
+import { placeClass, useMenu } from "./use-menu";
 
 interface PlaceEntry {
   to: string;

@@ -1,4 +1,4 @@
-// The menu of places, which stands behind a button where the window is narrow.
+// The menu of places, which stands behind a button where the window is narrow, and how a place in it looks.
 import { useState, type ReactNode } from "react";
 import { useLocation } from "react-router";
 import { Button } from "./ui/button";
@@ -25,3 +25,6 @@ export function useMenu(): { button: ReactNode; folded: string } {
     folded: isOpen ? "" : "max-lg:hidden",
   };
 }
+
+export const placeClass =
+  "flex h-8 items-center rounded-md px-2 font-medium text-muted hover:bg-sunken hover:text-ink aria-[current=page]:bg-accent-soft aria-[current=page]:text-accent";

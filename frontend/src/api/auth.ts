@@ -5,7 +5,7 @@ import { ApiError, apiError } from "./errors";
 const BASE = "/_allauth/browser/v1";
 
 /** An identity provider of the server; `id` is its part of `/sign-in/{id}/begin`. */
-export interface Provider {
+interface Provider {
   id: string;
   name: string;
 }
@@ -38,7 +38,7 @@ export async function signOut(): Promise<void> {
     throw new ApiError(response.status, "unexpected", "Signing out did not work.", "Try again.");
 }
 
-export interface Confirmation {
+interface Confirmation {
   /** Of the mailed link. */
   key: string;
   /** Of the account: needed in another browser than the one that signed up or is signed in. */
@@ -79,7 +79,7 @@ export async function requestReset(email: string): Promise<void> {
   if (status !== 200) throw authError(status, answer);
 }
 
-export interface NewPassword {
+interface NewPassword {
   /** Of the mailed link. */
   key: string;
   password: string;

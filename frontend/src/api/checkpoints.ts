@@ -1,10 +1,11 @@
 // Checkpoints of a session and the presigned URLs of their files.
 import { queryOptions, skipToken } from "@tanstack/react-query";
 import { unwrap, api } from "./client";
+import { at } from "./sessions";
 import type { Checkpoint, CheckpointDownload, CheckpointKind } from "./types";
 
 const ONE = "/v1/sessions/{session_id}/checkpoints/{checkpoint_id}";
-const at = (session_id: string, checkpoint_id: string) => ({
+const one = (session_id: string, checkpoint_id: string) => ({
   params: { path: { session_id, checkpoint_id } },
 });
 
@@ -15,12 +16,7 @@ export function isPending(checkpoint: Checkpoint): boolean {
 export function checkpointsQuery(sessionId: string) {
   return queryOptions({
     queryKey: ["session", sessionId, "checkpoints"],
-    queryFn: () =>
-      unwrap(
-        api.GET("/v1/sessions/{session_id}/checkpoints", {
-          params: { path: { session_id: sessionId } },
-        }),
-      ),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/checkpoints", at(sessionId))),
     refetchInterval: (query) => (query.state.data?.items.some(isPending) ? 2_000 : 15_000),
   });
 }
@@ -29,13 +25,13 @@ export function checkpointsQuery(sessionId: string) {
 export function savedQuery(ids: { sessionId: string; checkpointId: string } | null) {
   return queryOptions({
     queryKey: ["checkpoint", ids?.sessionId, ids?.checkpointId],
-    queryFn: ids ? () => unwrap(api.GET(ONE, at(ids.sessionId, ids.checkpointId))) : skipToken,
+    queryFn: ids ? () => unwrap(api.GET(ONE, one(ids.sessionId, ids.checkpointId))) : skipToken,
   });
 }
 
 /** Each file with an address that is good for some minutes. */
 export function readDownload(sessionId: string, checkpointId: string): Promise<CheckpointDownload> {
-  return unwrap(api.GET(`${ONE}/download`, at(sessionId, checkpointId)));
+  return unwrap(api.GET(`${ONE}/download`, one(sessionId, checkpointId)));
 }
 
 /** URLs expire: they are asked for when shown and not kept. */
@@ -55,31 +51,28 @@ export function downloadQuery(sessionId: string, checkpointId: string) {
 export function provenanceQuery(sessionId: string, checkpointId: string) {
   return queryOptions({
     queryKey: ["provenance", sessionId, checkpointId],
-    queryFn: () => unwrap(api.GET(`${ONE}/provenance`, at(sessionId, checkpointId))),
+    queryFn: () => unwrap(api.GET(`${ONE}/provenance`, one(sessionId, checkpointId))),
     staleTime: 60_000,
   });
 }
 
 export function createCheckpoint(sessionId: string, kind: CheckpointKind): Promise<Checkpoint> {
   return unwrap(
-    api.POST("/v1/sessions/{session_id}/checkpoints", {
-      params: { path: { session_id: sessionId } },
-      body: { kind },
-    }),
+    api.POST("/v1/sessions/{session_id}/checkpoints", { ...at(sessionId), body: { kind } }),
   );
 }
 
 /** A pinned checkpoint is kept until it is deleted, whatever its age. */
 export function pinCheckpoint(checkpoint: Checkpoint, pinned: boolean): Promise<Checkpoint> {
-  return unwrap(api.PATCH(ONE, { ...at(checkpoint.session_id, checkpoint.id), body: { pinned } }));
+  return unwrap(api.PATCH(ONE, { ...one(checkpoint.session_id, checkpoint.id), body: { pinned } }));
 }
 
 /** A published checkpoint of a tinker client can be read by every project of this server. */
 export function publishCheckpoint(checkpoint: Checkpoint, isPublic: boolean): Promise<Checkpoint> {
-  const where = at(checkpoint.session_id, checkpoint.id);
+  const where = one(checkpoint.session_id, checkpoint.id);
   return unwrap(isPublic ? api.POST(`${ONE}/publish`, where) : api.DELETE(`${ONE}/publish`, where));
 }
 
 export function deleteCheckpoint(checkpoint: Checkpoint): Promise<void> {
-  return unwrap(api.DELETE(ONE, at(checkpoint.session_id, checkpoint.id)));
+  return unwrap(api.DELETE(ONE, one(checkpoint.session_id, checkpoint.id)));
 }

@@ -1,4 +1,4 @@
-// Episodes for reading: lists, tokens, steps. They answer in every state of the session.
+// Episodes for reading: lists, tokens, steps, and what a live run is at. They answer in every state of the session.
 import {
   infiniteQueryOptions,
   keepPreviousData,
@@ -6,36 +6,41 @@ import {
   type InfiniteData,
 } from "@tanstack/react-query";
 import { unwrap, api, longFetch } from "./client";
-import { isFinal } from "./sessions";
 import type { operations } from "./schema";
-import type { EpisodeAnnotation, EpisodeTimelines, Items, Thumb } from "./types";
+import { at, unlessRefused } from "./sessions";
+import type { EpisodeAnnotation, EpisodeTimelines, Items, Thumb, Episode } from "./types";
 
 const PAGE = 100;
 const TOKENS = 5_000; // of one page: more spans at once would make a slow tab
 const REFRESH_MS = 5_000;
 const FACETS_MS = 15_000; // every matching episode is counted
+const NEWEST = 100;
+const WAITING = 200;
+const NOW_REFRESH_MS = 3_000;
 
 /** What is asked of the list, as it stands in the address: `fate` may stand more than once. */
 export type EpisodeFilter = [string, string][];
 
-type Asked = NonNullable<operations["episode_list"]["parameters"]["query"]>;
+export type EpisodesAsked = NonNullable<operations["episode_list"]["parameters"]["query"]>;
 
-function askedBy(filter: EpisodeFilter): Asked {
+export function episodesRead(id: string, query: EpisodesAsked) {
+  return unwrap(api.GET("/v1/sessions/{session_id}/episodes", at(id, query)));
+}
+
+function askedBy(filter: EpisodeFilter): EpisodesAsked {
   const all = (part: string) => filter.filter(([name]) => name === part).map(([, value]) => value);
   const others = filter.filter(([name]) => name !== "fate" && name !== "metric");
   return {
-    ...(Object.fromEntries(others) as Asked),
-    fate: all("fate") as NonNullable<Asked["fate"]>,
+    ...(Object.fromEntries(others) as EpisodesAsked),
+    fate: all("fate") as NonNullable<EpisodesAsked["fate"]>,
     metric: all("metric"),
   }; // a number in a text is the same in an address
 }
 
 export function episodesPage(id: string, filter: EpisodeFilter, cursor: string, limit = PAGE) {
   // With a sort the list is the reported one, which has excerpts; without, a running session's own.
-  const query: Asked = { limit, sort: "newest", ...askedBy(filter), cursor: cursor || null };
-  return unwrap(
-    api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }),
-  );
+  const asked = askedBy(filter);
+  return episodesRead(id, { limit, sort: "newest", ...asked, cursor: cursor || null });
 }
 
 /** What the episodes that match are, counted. */
@@ -43,12 +48,7 @@ export function facetsQuery(id: string, filter: EpisodeFilter, isLive: boolean) 
   const query = askedBy(filter.filter(([name]) => name !== "sort"));
   return queryOptions({
     queryKey: ["session", id, "facets", query],
-    queryFn: () =>
-      unwrap(
-        api.GET("/v1/sessions/{session_id}/episodes/facets", {
-          params: { path: { session_id: id }, query },
-        }),
-      ),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/episodes/facets", at(id, query))),
     placeholderData: keepPreviousData,
     refetchInterval: isLive ? FACETS_MS : false,
   });
@@ -94,7 +94,7 @@ export function neighboursQuery(id: string, episodeId: string, filter: EpisodeFi
         }),
       ),
     staleTime: 10_000,
-    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    retry: unlessRefused,
   });
 }
 
@@ -133,7 +133,7 @@ export function stepQuery(id: string, step: number) {
           params: { path: { session_id: id, step: String(step) } },
         }),
       ),
-    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    retry: unlessRefused,
   });
 }
 
@@ -174,4 +174,28 @@ export function withAnnotations<P>(
       pages: pages.pages.map((page) => ({ ...page, episode: { ...page.episode, annotations } })),
     }
   );
+}
+
+/** What a live run is at: its newest episodes with what was asked and answered, as its runtime reports them within seconds, and older ones that still wait. */
+export interface NowEpisodes {
+  /** Newest first. */
+  newest: Episode[];
+  /** Ended and not trained yet, as they were last reported, the oldest first. */
+  waiting: Episode[];
+}
+
+/** Episodes are no entries of the record: they are asked for again while the page is looked at. */
+export function nowQuery(id: string) {
+  return queryOptions({
+    queryKey: ["session", id, "now"],
+    queryFn: async (): Promise<NowEpisodes> => {
+      const [newest, waiting] = await Promise.all([
+        episodesRead(id, { sort: "newest", limit: NEWEST }),
+        episodesRead(id, { fate: ["waiting"], sort: "oldest", limit: WAITING }),
+      ]);
+      return { newest: newest.items, waiting: waiting.items };
+    },
+    retry: unlessRefused,
+    refetchInterval: NOW_REFRESH_MS,
+  });
 }

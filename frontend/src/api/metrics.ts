@@ -1,33 +1,41 @@
-// The measures of a run's steps as columns: for charts over another axis than the step, and of several runs.
+// A run's record: its entries and marks, the measures of its steps as columns, and what its runtimes used of their machines.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import type { RunAxis } from "../ui/chart-axis";
-import type { Range } from "../ui/chart-zoom";
+import type { RunAxis, Range } from "../ui/chart-axis";
 import { unwrap, api } from "./client";
-import { isFinal } from "./sessions";
-import { eventsPage } from "./events";
 import type { operations } from "./schema";
-import type { Evaluation, MetricColumn, MetricColumns, StepMetrics } from "./types";
+import { at, unlessRefused } from "./sessions";
+import type { ReadEvents, Evaluation, MetricColumn, MetricColumns, StepMetrics } from "./types";
+
+/** The entries of a run’s record. */
+export function eventsPage(
+  id: string,
+  query: NonNullable<operations["event_list"]["parameters"]["query"]>,
+): Promise<ReadEvents> {
+  return unwrap(api.GET("/v1/sessions/{session_id}/events", at(id, query)));
+}
 
 export const POINTS = 500; // of a chart: those of a long run have their extremes too
 const REWARD = { names: "reward_mean" };
 const REFRESH_MS = 5_000;
 const EVALUATIONS = 200;
+const MANY_POINTS = 1000; // where no curve has to be drawn of each measure
+const MARKS = 1000;
+const HEALTH_REFRESH_MS = 10_000;
+export const HEALTH_ENTRIES = 1000;
 
 /** The columns of a run's steps: all of its measures where `names` has none. */
 export function metricsRead(
   id: string,
   query: NonNullable<operations["metric_columns"]["parameters"]["query"]>,
 ): Promise<MetricColumns> {
-  return unwrap(
-    api.GET("/v1/sessions/{session_id}/metrics", { params: { path: { session_id: id }, query } }),
-  );
+  return unwrap(api.GET("/v1/sessions/{session_id}/metrics", at(id, query)));
 }
 
 export function metricsQuery(id: string, axis: RunAxis, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "metrics", axis],
     queryFn: () => metricsRead(id, { x: axis, points: POINTS }),
-    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    retry: unlessRefused,
     refetchInterval: isLive ? REFRESH_MS : false,
   });
 }
@@ -86,7 +94,7 @@ export function totalsQuery(id: string, isLive: boolean) {
       const time = await metricsRead(id, { ...REWARD, x: "time", points: 1, extremes: false });
       return { rewards, tokens: rewards.x[rewards.x.length - 1] ?? 0, tookS: time.x[0] ?? null };
     },
-    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    retry: unlessRefused,
     refetchInterval: isLive ? REFRESH_MS : false,
   });
 }
@@ -96,7 +104,7 @@ export function rewardsQuery(id: string, points: number, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "rewards", points],
     queryFn: () => metricsRead(id, { ...REWARD, points, extremes: false }),
-    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    retry: unlessRefused,
     refetchInterval: isLive ? REFRESH_MS : false,
   });
 }
@@ -124,7 +132,7 @@ export function lastMeasuresQuery(id: string, isLive: boolean) {
         played,
       };
     },
-    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    retry: unlessRefused,
     refetchInterval: isLive ? REFRESH_MS : false,
   });
 }
@@ -147,5 +155,45 @@ export function stepsOf({ steps, columns }: MetricColumns): StepMetrics[] {
       metrics: Object.fromEntries(metrics),
       step,
     } as unknown as StepMetrics;
+  });
+}
+
+/** The marks of the record, whatever came between them; of very many of a kind some from the first to the last. Once read they do not change; later ones come live. */
+export function marksQuery(id: string) {
+  return queryOptions({
+    queryKey: ["session", id, "marks"],
+    queryFn: () => eventsPage(id, { marks: true, spread: true, limit: MARKS }),
+    staleTime: Infinity,
+  });
+}
+
+/** When each step was recorded, in seconds since the session's creation, as it was after so many restarts. */
+export function stepTimesQuery(id: string, restarts: number) {
+  return queryOptions({
+    queryKey: ["session", id, "step times", restarts],
+    queryFn: () => metricsRead(id, { ...REWARD, x: "time", points: MANY_POINTS, extremes: false }),
+    staleTime: Infinity,
+  });
+}
+
+/** What a run’s runtimes used of their machines. */
+export function resourcesQuery(id: string, isLive: boolean) {
+  return queryOptions({
+    queryKey: ["session", id, "resources"],
+    queryFn: () =>
+      unwrap(api.GET("/v1/sessions/{session_id}/resources", at(id, { points: MANY_POINTS }))),
+    retry: unlessRefused,
+    refetchInterval: isLive ? HEALTH_REFRESH_MS : false,
+  });
+}
+
+/** The last state changes, phases and events, oldest first. */
+export function healthEventsQuery(id: string, isLive: boolean) {
+  return queryOptions({
+    queryKey: ["session", id, "health"],
+    queryFn: () =>
+      eventsPage(id, { newest: true, kind: ["state", "event"], limit: HEALTH_ENTRIES }),
+    retry: unlessRefused,
+    refetchInterval: isLive ? HEALTH_REFRESH_MS : false,
   });
 }

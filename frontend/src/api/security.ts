@@ -8,11 +8,11 @@ export interface Address {
   verified: boolean;
   primary: boolean;
 }
-export interface Authenticator {
+interface Authenticator {
   type: "totp" | "recovery_codes";
   unused_code_count?: number;
 }
-export interface Browser {
+interface Browser {
   id: number;
   user_agent: string;
   ip: string;

@@ -1,6 +1,7 @@
 // Sessions that serve a model and train nothing, and the addresses that their calls go to.
 import { queryOptions } from "@tanstack/react-query";
 import { unwrap, api } from "./client";
+import { at } from "./sessions";
 import type { ServingEndpoint, Session, SessionState } from "./types";
 
 const GOING: SessionState[] = ["queued", "provisioning", "loading", "ready", "suspended"];
@@ -37,12 +38,7 @@ export function createServing(model: string, name = ""): Promise<Session> {
 
 export function createServingKey(sessionId: string, days: number): Promise<ServingEndpoint> {
   const body = { expires_in_days: days };
-  return unwrap(
-    api.POST("/v1/sessions/{session_id}/serving-keys", {
-      params: { path: { session_id: sessionId } },
-      body,
-    }),
-  );
+  return unwrap(api.POST("/v1/sessions/{session_id}/serving-keys", { ...at(sessionId), body }));
 }
 
 /** For what a Tinker client saved, which a runtime is started for where none is there. */

@@ -102,8 +102,15 @@ export function sessionsPage(filter: SessionFilter, cursor: string, limit = PAGE
   return unwrap(api.GET("/v1/sessions", { params: { query } }));
 }
 
-/** Where one session is, as a parameter of a request. */
-const at = (session_id: string) => ({ params: { path: { session_id } } });
+/** The parameters of a request about one session. */
+export function at(session_id: string): { params: { path: { session_id: string } } };
+export function at<Query>(
+  session_id: string,
+  query: Query,
+): { params: { path: { session_id: string }; query: Query } };
+export function at(session_id: string, query?: unknown) {
+  return { params: { path: { session_id }, ...(query !== undefined && { query }) } };
+}
 
 /** `isLive`: a live channel tells what moves; what it does not tell, such as a new name, comes within a minute. */
 export function sessionsQuery(filter: SessionFilter, isLive = false) {
@@ -162,7 +169,7 @@ export async function projectOf(
 }
 
 /** Asking again would bring nothing new: it has ended, or was refused (signed out, removed, in another project). */
-export function isFinal(session: Session | undefined, error: Error | null): boolean {
+function isFinal(session: Session | undefined, error: Error | null): boolean {
   return isRefused(error) || (session !== undefined && hasEnded(session));
 }
 
@@ -170,12 +177,16 @@ export function isRefused(error: Error | null): boolean {
   return error instanceof ApiError && error.status >= 400 && error.status < 500;
 }
 
+/** For `retry`: twice, unless it was refused. */
+export function unlessRefused(failures: number, error: Error): boolean {
+  return failures < 2 && !isRefused(error);
+}
+
 /** What the session's runtime, or its last one, wrote last: asked for when shown, and again when the user wants it. */
 export function logsQuery(id: string, containing: string, lines = LOG_LINES) {
-  const params = { path: { session_id: id }, query: { lines, q: containing || undefined } };
   return queryOptions({
     queryKey: ["session", id, "logs", containing, lines],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/logs", { params })),
+    queryFn: () => logsRead(id, { lines, q: containing || undefined }),
     placeholderData: keepPreviousData,
   });
 }
@@ -187,15 +198,12 @@ export async function logsGoOn(
   before: SessionLogs,
   most: number,
 ): Promise<SessionLogs> {
-  const params = {
-    path: { session_id: id },
-    query: { lines: most, q: containing || undefined, after: before.cursor },
-  };
-  return joinLogs(
-    before,
-    await unwrap(api.GET("/v1/sessions/{session_id}/logs", { params })),
-    most,
-  );
+  const asked = { lines: most, q: containing || undefined, after: before.cursor };
+  return joinLogs(before, await logsRead(id, asked), most);
+}
+
+function logsRead(id: string, query: { lines: number; q?: string; after?: string }) {
+  return unwrap(api.GET("/v1/sessions/{session_id}/logs", at(id, query)));
 }
 
 export function joinLogs(before: SessionLogs, more: SessionLogs, most: number): SessionLogs {

@@ -1,26 +1,23 @@
 // Public links to a run: made and revoked by its people, and what somebody without an account reads by one.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import type { Range } from "../ui/chart-zoom";
+import type { Range } from "../ui/chart-axis";
 import { unwrap, api, apiByToken } from "./client";
-import { ENDED_STATES, isRefused } from "./sessions";
+import { at, ENDED_STATES, isRefused } from "./sessions";
 import type { ShareCreated, SharedRun } from "./types";
 
 const REFRESH_MS = 5_000;
 const TOKENS = 5_000; // of one page, as on the pages of a signed-in person
 
 export function sharesQuery(id: string) {
-  const params = { path: { session_id: id } };
   return queryOptions({
     queryKey: ["session", id, "shares"],
-    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/shares", { params })),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/shares", at(id))),
   });
 }
 
 export function createShare(id: string, days: number): Promise<ShareCreated> {
-  const params = { path: { session_id: id } };
-  return unwrap(
-    api.POST("/v1/sessions/{session_id}/shares", { params, body: { expires_in_days: days } }),
-  );
+  const body = { expires_in_days: days };
+  return unwrap(api.POST("/v1/sessions/{session_id}/shares", { ...at(id), body }));
 }
 
 export function revokeShare(id: string, shareId: string): Promise<void> {

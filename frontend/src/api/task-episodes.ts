@@ -1,23 +1,19 @@
 // Episodes of tasks by version of the policy: of the held-out tasks, or of those that are trained on.
 import { queryOptions } from "@tanstack/react-query";
 import { api, unwrap } from "./client";
-import type { operations } from "./schema";
+import { episodesRead, type EpisodesAsked } from "./episodes";
+import { at } from "./sessions";
 import type { Episode } from "./types";
 
 const PAGE = 200;
 const PAGES = 5;
 const KEPT_MS = 30_000;
 
-type Asked = NonNullable<operations["episode_list"]["parameters"]["query"]>;
-
 /** So many of a version are read at most. */
 export const MOST_OF_A_VERSION = PAGE * PAGES;
 
-async function page(id: string, isHeldOut: boolean, more: Asked) {
-  const query: Asked = { ...more, eval: isHeldOut, fate: [isHeldOut ? "eval" : "trained"] };
-  return unwrap(
-    api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }),
-  );
+function page(id: string, isHeldOut: boolean, more: EpisodesAsked) {
+  return episodesRead(id, { ...more, eval: isHeldOut, fate: [isHeldOut ? "eval" : "trained"] });
 }
 
 export interface VersionEdges {
@@ -79,12 +75,10 @@ export function nearestPlaysQuery(id: string, isHeldOut: boolean, from: number, 
     queryKey: ["session", id, "nearest plays", isHeldOut, from, to],
     queryFn: () =>
       unwrap(
-        api.GET("/v1/sessions/{session_id}/episodes/nearest", {
-          params: {
-            path: { session_id: id },
-            query: { held_out: isHeldOut, from_version: from, to_version: to },
-          },
-        }),
+        api.GET(
+          "/v1/sessions/{session_id}/episodes/nearest",
+          at(id, { held_out: isHeldOut, from_version: from, to_version: to }),
+        ),
       ),
     staleTime: KEPT_MS,
   });

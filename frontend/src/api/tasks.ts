@@ -1,8 +1,7 @@
 // The queue of tasks that workers pull from.
 import { queryOptions } from "@tanstack/react-query";
 import { unwrap, api } from "./client";
-import { ApiError } from "./errors";
-import { hasEnded } from "./sessions";
+import { at, hasEnded, isRefused } from "./sessions";
 import type { Session, TaskCounts } from "./types";
 
 const BUSY_MS = 2_000;
@@ -12,12 +11,7 @@ const IDLE_MS = 10_000;
 export function tasksQuery(session: Session) {
   return queryOptions({
     queryKey: ["session", session.id, "tasks"],
-    queryFn: () =>
-      unwrap(
-        api.GET("/v1/sessions/{session_id}/tasks", {
-          params: { path: { session_id: session.id } },
-        }),
-      ),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/tasks", at(session.id))),
     refetchInterval: ({ state }) => nextAfterMs(session, state.data, state.error),
   });
 }
@@ -27,7 +21,7 @@ export function nextAfterMs(
   counts: TaskCounts | undefined,
   error: Error | null,
 ): number | false {
-  if (error instanceof ApiError && error.status >= 400 && error.status < 500) return false;
+  if (isRefused(error)) return false;
   if (counts && hasEnded(session)) return false;
   return counts && counts.waiting + counts.running > 0 ? BUSY_MS : IDLE_MS;
 }

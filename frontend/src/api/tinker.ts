@@ -1,8 +1,8 @@
 // Sessions of the tinker client: their models, and what the calls of each returned.
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, unwrap } from "./client";
-import { isFinal } from "./sessions";
-import type { Range } from "../ui/chart-zoom";
+import { at, unlessRefused } from "./sessions";
+import type { Range } from "../ui/chart-axis";
 import type { ModelCalls } from "./types";
 
 const REFRESH_MS = 5_000;
@@ -14,9 +14,8 @@ export function tinkerRunQuery(id: string, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "tinker", isLive], // and once more when it has ended: its last steps
     placeholderData: keepPreviousData,
-    queryFn: () =>
-      unwrap(api.GET("/v1/sessions/{session_id}/tinker", { params: { path: { session_id: id } } })),
-    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/tinker", at(id))),
+    retry: unlessRefused,
     refetchInterval: isLive ? REFRESH_MS : false,
   });
 }
@@ -28,7 +27,7 @@ export function modelCallsQuery(id: string, modelId: string, kind: CallKind, isL
     placeholderData: keepPreviousData,
     queryFn: (): Promise<ModelCalls> =>
       unwrap(api.GET("/v1/sessions/{session_id}/tinker/{model_id}/calls", { params })),
-    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    retry: unlessRefused,
     refetchInterval: isLive ? REFRESH_MS : false,
   });
 }

@@ -13,7 +13,6 @@ export type FromServer<T> = T extends (infer Item)[]
 export type Account = FromServer<Schemas["AccountView"]>;
 export type Accounting = FromServer<Schemas["Accounting"]>;
 export type Alert = FromServer<Schemas["AlertView"]>;
-export type AlertPage = FromServer<Schemas["AlertList"]>;
 export type AlertRule = Schemas["AlertRule"];
 export type AuditEntry = FromServer<Schemas["AuditEntry"]>;
 export type AuditPage = FromServer<Schemas["AuditPage"]>;
@@ -44,7 +43,6 @@ export type Event = FromServer<Schemas["Event"]>;
 /** A part of a run's record; of the marks alone, how many are missing among them. */
 export type ReadEvents = FromServer<Schemas["EventPage"]>;
 export type EventPage = Omit<ReadEvents, "left_out">;
-export type Failure = FromServer<Schemas["Failure"]>;
 export type Group = FromServer<Schemas["GroupView"]>;
 export type Held = FromServer<Schemas["Held"]>;
 export type Key = FromServer<Schemas["KeyView"]>;

@@ -1,9 +1,10 @@
-// What the project's sessions used, as measured, and what it holds of its quotas.
+// What sessions used and cost, as measured, and what the project holds of its quotas.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { unwrap, api } from "./client";
+import { at, unlessRefused } from "./sessions";
 import type { UsageBy } from "./types";
 
-const REFRESH_MS = 15_000;
+const REFRESH_MS = 15_000; // a runtime is seen every few seconds, a cent passes in more
 
 export const usageQuery = infiniteQueryOptions({
   queryKey: ["usage"],
@@ -22,5 +23,16 @@ export function usageDaysQuery(first: string, last: string, by: UsageBy) {
     queryFn: () => unwrap(api.GET("/v1/usage/days", { params: { query: { first, last, by } } })),
     placeholderData: keepPreviousData,
     refetchInterval: REFRESH_MS,
+  });
+}
+
+/** What a session used and costs, and where its budget is heading. One that ends is read once more: what it used is then whole, and nothing is foretold. */
+export function spendingQuery(id: string, isLive: boolean) {
+  return queryOptions({
+    queryKey: ["session", id, "usage", isLive],
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/usage", at(id))),
+    placeholderData: keepPreviousData,
+    retry: unlessRefused,
+    refetchInterval: isLive ? REFRESH_MS : false,
   });
 }

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { followSession, type Channel } from "./follow";
-import type { Link } from "./link";
+import { followSession, type Channel, type Link } from "./follow";
 
 class FakeChannel implements Channel {
   onopen: (() => void) | null = null;

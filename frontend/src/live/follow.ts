@@ -1,6 +1,47 @@
-// Follows a live channel over a WebSocket: reconnects by itself and resumes from the last cursor it was given.
+// Follows a live channel over a WebSocket: reconnects by itself and resumes from the last cursor it was given. What is known of the connection is a pure table.
 import type { EventPage, SessionChanges } from "../api/types";
-import { firstLink, nextLink, type Link, type LinkEvent } from "./link";
+
+/** What is known of the connection, and when to try again. */
+export type Link =
+  | { status: "connecting"; attempt: number }
+  | { status: "live"; attempt: number }
+  | { status: "waiting"; attempt: number; delayMs: number }
+  | { status: "refused"; reason: string };
+
+type LinkEvent =
+  { type: "opened" } | { type: "received" } | { type: "lost"; code: number } | { type: "retry" };
+
+const FIRST_DELAY_MS = 500;
+const LONGEST_DELAY_MS = 10_000;
+
+/** Close codes after which asking again cannot help: 4000 plus the HTTP status of the same refusal. */
+const REFUSALS: Readonly<Record<number, string>> = {
+  4400: "The live channel did not understand this page. Reload it.",
+  4401: "You are signed out. Sign in to go on.",
+  4403: "Your account may not watch this session.",
+  4404: "There is no such session in your project.",
+};
+
+export const firstLink: Link = { status: "connecting", attempt: 0 };
+
+/** A connection counts as good again only once a message was received, so that one that opens and drops still backs off. */
+function nextLink(link: Link, event: LinkEvent): Link {
+  if (link.status === "refused") return link;
+  switch (event.type) {
+    case "opened":
+      return { status: "live", attempt: link.attempt };
+    case "received":
+      return link.status === "live" && link.attempt === 0 ? link : { status: "live", attempt: 0 };
+    case "retry":
+      return { status: "connecting", attempt: link.attempt };
+    case "lost": {
+      const reason = REFUSALS[event.code];
+      if (reason) return { status: "refused", reason };
+      const delayMs = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** link.attempt);
+      return { status: "waiting", attempt: link.attempt + 1, delayMs };
+    }
+  }
+}
 
 const SILENCE_MS = 40_000; // the server sends something every 15 s
 const LONGEST_MS = 320_000; // a page that a slow line brings no faster would else be asked for again for ever
@@ -22,7 +63,7 @@ interface Following<Page> {
   onLink: (link: Link) => void;
 }
 
-export interface FollowOptions extends Following<EventPage> {
+interface FollowOptions extends Following<EventPage> {
   sessionId: string;
 }
 

@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import type { Event, MetricColumns } from "../api/types";
 import { historyBegin, historyTake, isKnown, recordOf } from "./history";
-import { firstLink } from "./link";
+import { firstLink } from "./follow";
 import { applyPage } from "./record";
 
 const columns: MetricColumns = {

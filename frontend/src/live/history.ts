@@ -1,12 +1,11 @@
 // What a session's record holds when its page is opened, in three requests however long it is: the steps put together
 // to as many points as a chart shows, the last state changes and events, the last evaluations. The live channel goes on from there.
-import { eventsPage } from "../api/events";
-import { metricsRead, POINTS, stepsOf } from "../api/metrics";
+import { eventsPage, metricsRead, POINTS, stepsOf } from "../api/metrics";
 import type { EventPage, MetricColumns } from "../api/types";
-import type { Link } from "./link";
+import type { Link } from "./follow";
 import { applyPage, emptyRecord, KEPT_ENTRIES, type SessionRecord } from "./record";
 
-export async function historyLoad(sessionId: string): Promise<SessionRecord> {
+async function historyLoad(sessionId: string): Promise<SessionRecord> {
   // After the columns: what is recorded meanwhile stands after their cursor.
   const columns = await metricsRead(sessionId, { points: POINTS });
   const [events, evaluations] = await Promise.all([

@@ -44,7 +44,7 @@ export function markOf(entry: Event): Mark | null {
 }
 
 /** "learning_rate 2e-6, was 1e-5". */
-export function optionsSaid(options: unknown, was: unknown): string {
+function optionsSaid(options: unknown, was: unknown): string {
   const before = new Map(Object.entries(was ?? {}));
   return Object.entries(options ?? {})
     .map(

@@ -8,7 +8,7 @@ export type Moved = "session" | "checkpoints";
 
 export const EVERY_MS = 1_000;
 
-export interface Refresher {
+interface Refresher {
   page: (page: EventPage) => void;
   stop: () => void;
 }

@@ -2,9 +2,8 @@
 import { startTransition, useEffect, useRef, useState } from "react";
 import { isExported } from "../api/offline";
 import type { EventPage } from "../api/types";
-import { followSession, openSocket } from "./follow";
+import { followSession, openSocket, firstLink, type Link } from "./follow";
 import { historyTake, isKnown, type HistoryState } from "./history";
-import { firstLink, type Link } from "./link";
 import { applyPage, emptyRecord, type SessionRecord } from "./record";
 
 export interface LiveRecord {

@@ -2,7 +2,7 @@ import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { MemoryRouter } from "react-router";
 import { afterEach, expect, test, vi } from "vitest";
-import { useAddress, withPart } from "./address-part";
+import { useAddress, withParts } from "./address-part";
 
 afterEach(() => {
   vi.unstubAllGlobals();
@@ -11,8 +11,8 @@ afterEach(() => {
 
 test("what is emptied leaves the address, the rest stays", () => {
   const address = new URLSearchParams("state=ready&name=x");
-  expect(withPart(address, "name", "").toString()).toBe("state=ready");
-  expect(withPart(address, "state", "failed").toString()).toBe("state=failed&name=x");
+  expect(withParts(address, { name: "" }).toString()).toBe("state=ready");
+  expect(withParts(address, { state: "failed" }).toString()).toBe("state=failed&name=x");
   expect(address.toString()).toBe("state=ready&name=x");
 });
 
@@ -30,7 +30,7 @@ test("a change begins with the address of now, not with that of the last paint",
   const seen: string[] = [];
   change((now) => {
     seen.push(now.toString());
-    return withPart(now, "fate", "trained");
+    return withParts(now, { fate: "trained" });
   });
   expect(seen).toEqual(["task=ab"]);
 });

@@ -4,17 +4,23 @@ import { useNavigate, useSearchParams } from "react-router";
 
 const PAUSE_MS = 300; // so that a word is asked for once, not at each letter
 
-/** The address with one part set, or taken out when empty. */
-export function withPart(address: URLSearchParams, name: string, value: string): URLSearchParams {
+/** By their names; an empty text is no part. */
+type Parts = Readonly<Record<string, string>>;
+
+/** The address with these parts set, or taken out when empty. */
+export function withParts(address: URLSearchParams, parts: Parts): URLSearchParams {
   const next = new URLSearchParams(address);
-  if (value) next.set(name, value);
-  else next.delete(name);
+  for (const [name, value] of Object.entries(parts)) {
+    if (value) next.set(name, value);
+    else next.delete(name);
+  }
   return next;
 }
 
+/** The history keeps no entry of the address of before, unless `replace` is false. */
 type SetAddress = (
-  change: (now: URLSearchParams) => URLSearchParams,
-  options?: { replace?: boolean },
+  change: Parts | ((now: URLSearchParams) => URLSearchParams),
+  options?: { replace: boolean },
 ) => void;
 
 /**
@@ -25,8 +31,10 @@ export function useAddress(): [URLSearchParams, SetAddress] {
   const [address] = useSearchParams();
   const navigate = useNavigate();
   const setAddress: SetAddress = useCallback(
-    (change, options) => {
-      void navigate(`?${change(new URLSearchParams(window.location.search)).toString()}`, options);
+    (change, options = { replace: true }) => {
+      const now = new URLSearchParams(window.location.search);
+      const next = typeof change === "function" ? change(now) : withParts(now, change);
+      void navigate(`?${next.toString()}`, options);
     },
     [navigate],
   );
@@ -52,7 +60,7 @@ export function useTypedPart(name: string): [string, (typed: string) => void] {
     if (typed.trim() === asked) return;
     const timer = setTimeout(() => {
       setSent((before) => [...before, typed.trim()]);
-      setAddress((before) => withPart(before, name, typed.trim()), { replace: true });
+      setAddress({ [name]: typed.trim() });
     }, PAUSE_MS);
     return () => {
       clearTimeout(timer);

@@ -1,9 +1,16 @@
 // Catches what fails while its children are drawn, and shows something in their place.
 import { Component, type ReactNode } from "react";
-import { isLoadError } from "../load-error";
 import { Button } from "./button";
 import { CopyBlock } from "./copy";
 import { Notice } from "./notice";
+
+// As Chromium, Firefox and WebKit write it, and Vite of a style sheet.
+const WORDS = /dynamically imported module|importing a module script failed|unable to preload css/i;
+
+/** Whether an error is that a part of the console did not arrive, which is the network’s or an upgrade’s. */
+export function isLoadError(error: unknown): boolean {
+  return error instanceof Error && WORDS.test(error.message);
+}
 
 interface BoundaryProps {
   /** With another one the children are tried again. */

@@ -36,7 +36,7 @@ export function curlSnippet(baseUrl: string, body: ChatBody, key = CALL_KEY): st
 }
 
 /** In single quotes a shell reads everything as it is, but for a single quote. */
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 

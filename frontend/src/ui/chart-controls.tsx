@@ -1,9 +1,8 @@
 // What the charts of a page stand over and how much they are smoothed. It is in the address: a link shows the same curves.
-import { useAddress, withPart } from "./address-part";
+import { useAddress } from "./address-part";
 import { Button } from "./button";
-import { AXES, axisOf } from "./chart-axis";
-import { zoomOf } from "./chart-zoom";
-import { inputClass } from "./field";
+import { AXES, axisOf, zoomOf } from "./chart-axis";
+import { inputClass, Options } from "./field";
 import { MAX_SMOOTHING, type Smoothing } from "./smoothing";
 
 /** Whether an address asks for values by their powers of ten. */
@@ -30,18 +29,10 @@ export function ChartControls({ smoothing, hasAxes = true }: ChartControlsProps)
             value={axisOf(address)}
             onChange={(event) => {
               const chosen = event.target.value;
-              setAddress(
-                (before) =>
-                  withPart(withPart(before, "x", chosen === "step" ? "" : chosen), "zoom", ""),
-                { replace: true },
-              );
+              setAddress({ x: chosen === "step" ? "" : chosen, zoom: "" });
             }}
           >
-            {AXES.map(({ value, name }) => (
-              <option key={value} value={value}>
-                {name}
-              </option>
-            ))}
+            <Options of={AXES} />
           </select>
         </label>
       )}
@@ -65,8 +56,7 @@ export function ChartControls({ smoothing, hasAxes = true }: ChartControlsProps)
           type="checkbox"
           checked={isLog(address)}
           onChange={(event) => {
-            const chosen = event.target.checked;
-            setAddress((before) => withPart(before, "y", chosen ? "log" : ""), { replace: true });
+            setAddress({ y: event.target.checked ? "log" : "" });
           }}
         />
         Logarithmic
@@ -76,7 +66,7 @@ export function ChartControls({ smoothing, hasAxes = true }: ChartControlsProps)
           look="quiet"
           className="h-7! text-xs"
           onClick={() => {
-            setAddress((before) => withPart(before, "zoom", ""), { replace: true });
+            setAddress({ zoom: "" });
           }}
         >
           Show the whole range

@@ -1,7 +1,7 @@
 // What a key does in a chart: which point is read, what of the axis is shown, whether the point is opened.
-import type { Range } from "./chart-zoom";
+import type { Range } from "./chart-axis";
 
-export type ChartKey = { read: number } | { zoom: Range | null } | "open";
+type ChartKey = { read: number } | { zoom: Range | null } | "open";
 
 /** Null for a key that a chart has no use for. `at`: the point that is read; `shown`: what of the axis is. */
 export function chartKey(

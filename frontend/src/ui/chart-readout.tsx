@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 import { axisText, type Axis } from "./chart-axis";
 import { lastReading, readingAt, type Reading, type Series } from "./chart-data";
 import { number } from "./format";
-import { UserText } from "./user-text";
+import { UserText } from "./plain-text";
 
 interface ReadoutProps {
   x: number[];

@@ -3,14 +3,12 @@ import { useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { Link, useNavigate } from "react-router";
 import { saveBlob } from "../api/client";
 import { Button } from "./button";
-import type { Axis } from "./chart-axis";
+import type { Axis, Range } from "./chart-axis";
 import type { Series } from "./chart-data";
 import { csvOf, fileName, pngOf } from "./chart-files";
 import { chartKey } from "./chart-keys";
-import { ChartMarkers } from "./chart-markers";
-import type { Marker } from "./chart-marks";
+import { ChartMarkers, type Marker } from "./chart-markers";
 import { Readout, spokenText } from "./chart-readout";
-import type { Range } from "./chart-zoom";
 import { usePlot } from "./use-plot";
 import { Word } from "./word";
 

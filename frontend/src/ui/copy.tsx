@@ -2,18 +2,27 @@
 import { useRef, useState } from "react";
 import { Button } from "./button";
 
+/** Whether the text was copied a moment ago, and what copies it. */
+function useCopied(text: string): [copied: boolean, copy: () => Promise<void>] {
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    setCopied(true);
+    setTimeout(() => {
+      setCopied(false);
+    }, 2000);
+  };
+  return [copied, copy];
+}
+
 export function CopyBlock({ label, text }: { label: string; text: string }) {
   const block = useRef<HTMLPreElement>(null);
-  const [copied, setCopied] = useState(false);
+  const [copied, copy] = useCopied(text);
 
   // Without TLS a browser offers no clipboard: the text is then selected, for the user to copy with the keyboard.
-  async function copy() {
+  async function copyOrSelect() {
     try {
-      await navigator.clipboard.writeText(text);
-      setCopied(true);
-      setTimeout(() => {
-        setCopied(false);
-      }, 2000);
+      await copy();
     } catch {
       if (block.current) getSelection()?.selectAllChildren(block.current);
     }
@@ -26,7 +35,7 @@ export function CopyBlock({ label, text }: { label: string; text: string }) {
         <Button
           look="quiet"
           className="h-6 px-2 text-xs"
-          onClick={() => void copy()}
+          onClick={() => void copyOrSelect()}
           aria-label={`Copy ${label}`}
         >
           <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
@@ -64,14 +73,7 @@ export function CopyButton({
   text: string;
   className?: string;
 }) {
-  const [copied, setCopied] = useState(false);
-  async function copy() {
-    await navigator.clipboard.writeText(text);
-    setCopied(true);
-    setTimeout(() => {
-      setCopied(false);
-    }, 2000);
-  }
+  const [copied, copy] = useCopied(text);
   if (!window.isSecureContext) return null;
   return (
     <Button

@@ -1,10 +1,11 @@
-// A text of others, cut where it is long, with a button that shows the rest.
+// Long texts of others: cut, with a button that shows the rest; and what tools are called with and give back, laid out.
 import { useState } from "react";
 import { number } from "./format";
 import { beginning, visible } from "./plain-text";
 
 const CHARACTERS = 2_000;
 
+/** A text of others, cut where it is long, with a button that shows the rest. */
 export function CutText({
   text,
   most = CHARACTERS,
@@ -32,4 +33,15 @@ export function CutText({
       )}
     </span>
   );
+}
+
+/** JSON with its lines and levels; another text as it is. */
+export function readable(value: unknown): string {
+  if (typeof value !== "string") return JSON.stringify(value, null, 2) ?? "";
+  if (!/^\s*[[{]/.test(value) || /\d{16}/.test(value)) return value; // of longer numbers digits would be lost
+  try {
+    return JSON.stringify(JSON.parse(value), null, 2);
+  } catch {
+    return value;
+  }
 }

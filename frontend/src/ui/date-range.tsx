@@ -1,5 +1,5 @@
 // Two days that a list is narrowed to, both included; they stand in the address as `from` and `to`.
-import { useAddress, withPart } from "./address-part";
+import { useAddress } from "./address-part";
 import { inputClass } from "./field";
 
 const DAY = /^\d{4}-\d\d-\d\d$/;
@@ -26,8 +26,7 @@ export function DateRange() {
         className={`${inputClass} max-w-40`}
         value={address.get(name) ?? ""}
         onChange={(event) => {
-          const day = event.target.value;
-          setAddress((before) => withPart(before, name, day), { replace: true });
+          setAddress({ [name]: event.target.value });
         }}
       />
     </label>

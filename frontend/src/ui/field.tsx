@@ -16,7 +16,7 @@ interface FieldProps {
   }) => ReactNode;
 }
 
-export function Field({ label, description, error, children }: FieldProps) {
+function Field({ label, description, error, children }: FieldProps) {
   const id = useId();
   const said = [description && `${id}-description`, error && `${id}-error`]
     .filter(Boolean)
@@ -41,7 +41,9 @@ export function Field({ label, description, error, children }: FieldProps) {
   );
 }
 
-type TextFieldProps = Omit<FieldProps, "children"> & ComponentProps<"input">;
+/** Of a labelled input of this kind: its field's, its own, and what is told of a change, which is its value. */
+type InputProps<Kind extends "input" | "select" | "textarea"> = Omit<FieldProps, "children"> &
+  Omit<ComponentProps<Kind>, "onChange"> & { onChange?: (value: string) => void };
 
 /** What is typed or pasted beyond `maxLength` is cut between two characters, and said: a browser cuts within an emoji. */
 export function TextField({
@@ -52,7 +54,7 @@ export function TextField({
   maxLength,
   onChange,
   ...rest
-}: TextFieldProps) {
+}: InputProps<"input">) {
   const [isCut, setIsCut] = useState(false);
   return (
     <Field
@@ -70,7 +72,7 @@ export function TextField({
             const kept = beginning(typed, maxLength ?? Infinity);
             setIsCut(kept !== null);
             if (kept !== null) event.target.value = kept;
-            onChange?.(event);
+            onChange?.(kept ?? typed);
           }}
         />
       )}
@@ -78,13 +80,58 @@ export function TextField({
   );
 }
 
-type SelectFieldProps = Omit<FieldProps, "children"> & ComponentProps<"select">;
-
-export function SelectField({ label, description, error, children, ...rest }: SelectFieldProps) {
+export function TextArea({
+  label,
+  description,
+  error,
+  className = "",
+  onChange,
+  ...rest
+}: InputProps<"textarea">) {
   return (
     <Field label={label} description={description} error={error}>
       {(input) => (
-        <select className={inputClass} {...rest} {...input}>
+        <textarea
+          {...input}
+          className={`${inputClass} ${className}`}
+          {...rest}
+          onChange={(event) => {
+            onChange?.(event.target.value);
+          }}
+        />
+      )}
+    </Field>
+  );
+}
+
+/** The choices of a select. */
+export function Options({ of }: { of: readonly { value: string; name: string }[] }) {
+  return of.map(({ value, name }) => (
+    <option key={value} value={value}>
+      {name}
+    </option>
+  ));
+}
+
+export function SelectField({
+  label,
+  description,
+  error,
+  children,
+  onChange,
+  ...rest
+}: InputProps<"select">) {
+  return (
+    <Field label={label} description={description} error={error}>
+      {(input) => (
+        <select
+          className={inputClass}
+          {...rest}
+          {...input}
+          onChange={(event) => {
+            onChange?.(event.target.value);
+          }}
+        >
           {children}
         </select>
       )}

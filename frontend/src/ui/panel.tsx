@@ -2,7 +2,7 @@
 import type { ReactNode } from "react";
 import { PartBoundary } from "./boundary";
 import { useTitle } from "./use-title";
-import { UserText } from "./user-text";
+import { UserText } from "./plain-text";
 import { Word } from "./word";
 
 interface PanelProps {

@@ -1,9 +1,8 @@
 import uPlot from "uplot";
 import { expect, test, vi } from "vitest";
-import { AXES, tickText } from "./chart-axis";
+import { AXES, tickText, zoomOf } from "./chart-axis";
 import { alignedData, positive } from "./chart-data";
 import { plotOptions, valueTexts } from "./plot-options";
-import { zoomOf } from "./chart-zoom";
 import { smoothed } from "./smoothing";
 
 const WIDEST_PX = 6.2; // of a digit or letter of an 11 px sans-serif font, on average

@@ -1,9 +1,8 @@
 // How every plot looks, in the colours of the page.
 import type uPlot from "uplot";
-import { tickText, type Axis } from "./chart-axis";
+import { tickText, type Axis, type Range } from "./chart-axis";
 import type { Line } from "./chart-data";
-import type { Place } from "./chart-marks";
-import type { Range } from "./chart-zoom";
+import type { Place } from "./chart-markers";
 import { number } from "./format";
 import { linearTicks, placeRange, powerRange, powerTicks, valueRange } from "./plot-range";
 

@@ -1,7 +1,7 @@
 // The range and the ticks of an axis, bounded for every finite series. uPlot's own loops over ticks end only where each
 // tick differs from the one before it: a range that is as narrow as the rounding of its ends has no such ticks.
 
-export type MinMax = [min: number, max: number];
+type MinMax = [min: number, max: number];
 
 /** Below this share of their size, the difference of two values is noise: doubles keep 1e-16 of it, sums lose some of that. */
 const NOISE = 1e-9;

@@ -18,7 +18,7 @@ import {
   type SortingState,
 } from "@tanstack/react-table";
 import { useMemo, useState, type ReactNode } from "react";
-import { useAddress, withPart } from "./address-part";
+import { useAddress } from "./address-part";
 import { Button } from "./button";
 import { number } from "./format";
 import { Table, type Column, type Sort } from "./table";
@@ -83,7 +83,7 @@ export function SortedTable<Row extends object>({
   const shown = table.getRowModel().rows;
   const sort = (name: string, direction: Sort["direction"]) => {
     const next = { none: "", ascending: name, descending: `-${name}` }[direction];
-    setAddress((before) => withPart(before, part, next), { replace: true });
+    setAddress({ [part]: next });
   };
   const sorted = head.map(({ name, right, value }) => {
     const now = sorting.find(({ id }) => id === name);

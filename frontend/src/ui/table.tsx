@@ -1,8 +1,9 @@
 // Tables: one look, real header cells. In a narrow window each row is a card, in which each value has its column's name.
 import { ArrowDown, ArrowUp, ArrowUpDown } from "lucide-react";
 import type { CSSProperties, ReactNode } from "react";
-import { cssString } from "./css-string";
+import { Button } from "./button";
 import { inputClass } from "./field";
+import { visible } from "./plain-text";
 import { useWord, Word } from "./word";
 
 export const cell = "px-4 py-1.5 align-middle";
@@ -66,7 +67,7 @@ export function Table({
 }
 
 /** The name of a column, which sorts by it; where rows are cards only the name. */
-export function SortButton({ name, sort: { direction, onSort } }: { name: string; sort: Sort }) {
+function SortButton({ name, sort: { direction, onSort } }: { name: string; sort: Sort }) {
   const Sign = SIGNS[direction];
   const { props, tip } = useWord(name);
   return (
@@ -128,5 +129,29 @@ function SortSelect({ head }: { head: readonly (Column & { sort?: Sort })[] }) {
 function columnNames(head: readonly Column[]): CSSProperties {
   return Object.fromEntries(
     head.map(({ name }, at) => [`--column-${String(at + 1)}`, cssString(name)]),
+  );
+}
+
+/** `text` in quotes, its own quotes and backslashes escaped, and nothing in it that is not seen. */
+export function cssString(text: string): string {
+  const plain = visible(text).replace(/\s+/g, " ");
+  return `"${plain.replace(/["\\]/g, "\\$&")}"`;
+}
+
+interface Query {
+  hasNextPage: boolean;
+  isFetchingNextPage: boolean;
+  fetchNextPage: () => Promise<unknown>;
+}
+
+/** The end of a list that is read page by page. */
+export function ShowOlder({ query }: { query: Query }) {
+  if (!query.hasNextPage) return null;
+  return (
+    <div className="mt-3 text-center">
+      <Button onClick={() => void query.fetchNextPage()} disabled={query.isFetchingNextPage}>
+        Show older
+      </Button>
+    </div>
   );
 }

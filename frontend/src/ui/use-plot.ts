@@ -1,7 +1,7 @@
 // A uPlot in a box of the page: made when it comes near the window, kept while its look is the same, given new data in place.
 import { useEffect, useMemo, useRef, useState, type RefObject } from "react";
 import type uPlot from "uplot";
-import type { Axis } from "./chart-axis";
+import { isSameRange, type Axis, type Range } from "./chart-axis";
 import {
   alignedData,
   isZoomed,
@@ -11,11 +11,35 @@ import {
   type Line,
   type Series,
 } from "./chart-data";
-import type { Place } from "./chart-marks";
-import { isSameRange, type Range } from "./chart-zoom";
-import { retried } from "./retried";
+import type { Place } from "./chart-markers";
 import { useColourScheme, usePrinting } from "./theme";
 import { useNear } from "./use-near";
+
+const PAUSES_MS = [1_000, 4_000, 15_000];
+
+/** `load`, once for all who ask, until it failed once more than there are pauses. */
+export function retried<T>(
+  load: () => Promise<T>,
+  pausesMs: readonly number[] = PAUSES_MS,
+): () => Promise<T> {
+  let going: Promise<T> | undefined;
+  const attempt = async ([pause, ...later]: readonly number[]): Promise<T> => {
+    try {
+      return await load();
+    } catch (error) {
+      if (pause === undefined) throw error;
+      await new Promise((done) => setTimeout(done, pause));
+      return attempt(later);
+    }
+  };
+  return () => {
+    going ??= attempt(pausesMs).catch((error: unknown) => {
+      going = undefined;
+      throw error;
+    });
+    return going;
+  };
+}
 
 const plotLoad = retried(() => import("./plot"));
 

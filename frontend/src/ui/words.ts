@@ -1,13 +1,13 @@
 // What each word of reinforcement learning means here, and when its number is bad.
 
-export interface WordEntry {
+interface WordEntry {
   name: string;
   what: string;
   /** When to look into it; empty: it is neither good nor bad. */
   bad: string;
 }
 
-export const WORDS: Readonly<Record<string, WordEntry>> = {
+export const WORDS = {
   reward: {
     name: "Reward",
     what: "What your program gave an episode: the number that training raises. A point is the mean over the episodes of a step.",
@@ -264,4 +264,4 @@ export const WORDS: Readonly<Record<string, WordEntry>> = {
     what: "Tokens that the trainer walked, prompts included; shared beginnings once.",
     bad: "Many times the trained ones: prompts are long beside the answers.",
   },
-};
+} satisfies Record<string, WordEntry>;

@@ -9,10 +9,9 @@ import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice, Notice } from "../../ui/notice";
 import { PageHeader, Panel } from "../../ui/panel";
-import { UserText } from "../../ui/user-text";
-import { BrowsersPanel } from "./browsers-panel";
+import { UserText } from "../../ui/plain-text";
+import { BrowsersPanel, SignInsPanel } from "./browsers-panel";
 import { SecondFactorPanel } from "./second-factor-panel";
-import { SignInsPanel } from "./sign-ins-panel";
 
 export function AccountPage() {
   return (
@@ -148,9 +147,7 @@ function PasswordPanel() {
           type="password"
           autoComplete="current-password"
           value={old}
-          onChange={(event) => {
-            setOld(event.target.value);
-          }}
+          onChange={setOld}
           error={fields.current_password}
         />
         <TextField
@@ -158,9 +155,7 @@ function PasswordPanel() {
           type="password"
           autoComplete="new-password"
           value={fresh}
-          onChange={(event) => {
-            setFresh(event.target.value);
-          }}
+          onChange={setFresh}
           error={fields.new_password}
         />
         <Button type="submit" disabled={change.isPending || !fresh}>

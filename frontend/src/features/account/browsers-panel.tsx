@@ -1,14 +1,40 @@
-// The browsers that are signed in, and the way to sign them all out.
+// The browsers that are signed in, with the way to sign them all out; and what happened to how the person comes in, so that they see what was not them.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "react-router";
+import { signInsQuery } from "../../api/account";
 import { browsersQuery, endBrowsers } from "../../api/security";
+import type { SignIn } from "../../api/types";
 import { Badge } from "../../ui/badge";
 import { Button } from "../../ui/button";
 import { Confirm } from "../../ui/dialog";
-import { browserName } from "../../ui/browser-name";
-import { ago } from "../../ui/format";
+import { ago, dateTime } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { Panel } from "../../ui/panel";
+
+const BROWSERS: readonly [RegExp, string][] = [
+  [/\bEdg(?:e|A|iOS)?\//, "Edge"],
+  [/\bOPR\//, "Opera"],
+  [/\bFirefox\//, "Firefox"],
+  [/\b(?:Headless)?Chrom(?:e|ium)\//, "Chrome"],
+  [/\bVersion\/.*\bSafari\//, "Safari"],
+];
+const SYSTEMS: readonly [RegExp, string][] = [
+  [/\b(?:iPhone|iPad)\b/, "iOS"],
+  [/\bAndroid\b/, "Android"],
+  [/\bWindows\b/, "Windows"],
+  [/\bMac OS X\b/, "macOS"],
+  [/\bLinux\b/, "Linux"],
+];
+
+/** "Firefox on Linux"; the first word of an agent that is no browser ("python-httpx/0.27"), or "unknown browser". */
+export function browserName(agent: string): string {
+  const find = (table: readonly [RegExp, string][]) =>
+    table.find(([pattern]) => pattern.test(agent))?.[1];
+  const browser = find(BROWSERS);
+  const system = find(SYSTEMS);
+  if (!browser) return agent.split(" ")[0] || "unknown browser";
+  return system ? `${browser} on ${system}` : browser;
+}
 
 export function BrowsersPanel() {
   const client = useQueryClient();
@@ -67,4 +93,39 @@ export function BrowsersPanel() {
       </ul>
     </Panel>
   );
+}
+
+/** What happened to how the person comes in, so that they see what was not them. */
+export function SignInsPanel() {
+  const { data, error } = useQuery(signInsQuery);
+  return (
+    <Panel title="Recent sign-ins and changes">
+      <ErrorNotice error={error} />
+      <ul className="divide-y divide-line">
+        {data?.items.map((entry, index) => (
+          <li
+            key={`${entry.at}-${String(index)}`}
+            className="flex flex-wrap items-baseline gap-x-3 px-4 py-2"
+          >
+            <span className={`shrink-0 ${isRefused(entry) ? "text-bad" : ""}`}>
+              {entry.action.replaceAll("_", " ")}
+            </span>
+            <span
+              className="min-w-0 flex-1 basis-32 text-xs wrap-anywhere text-muted"
+              title={entry.agent}
+            >
+              {browserName(entry.agent)}
+            </span>
+            <span className="text-xs whitespace-nowrap text-muted" title={dateTime(entry.at)}>
+              {entry.address}, {ago(entry.at)}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+function isRefused({ action }: SignIn): boolean {
+  return action.endsWith("_refuse");
 }

@@ -42,9 +42,7 @@ export function NewPasswordPage() {
             autoFocus
             required
             value={password}
-            onChange={(event) => {
-              setPassword(event.target.value);
-            }}
+            onChange={setPassword}
             description="At least 8 characters."
             error={reset.error instanceof ApiError ? reset.error.fields.password : undefined}
           />

@@ -11,8 +11,7 @@ import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
-import { visible } from "../../ui/plain-text";
-import { UserText } from "../../ui/user-text";
+import { visible, UserText } from "../../ui/plain-text";
 
 const item = "cursor-pointer rounded px-2.5 py-1.5 outline-none data-highlighted:bg-sunken";
 
@@ -99,9 +98,7 @@ function CreateProject({
           label="Name"
           maxLength={120}
           value={name}
-          onChange={(event) => {
-            setName(event.target.value);
-          }}
+          onChange={setName}
           error={create.error instanceof ApiError ? create.error.fields.name : undefined}
         />
         <div className="flex justify-end">

@@ -7,7 +7,7 @@ import { ApiError } from "../../api/errors";
 import { ErrorNotice } from "../../ui/notice";
 import { Loading } from "../../ui/loading";
 import { AccountFrame, linkClass } from "./account-frame";
-import { SecondStep, useEnterPage } from "./credentials-form";
+import { SecondStep, useEnterPage } from "./sign-in-page";
 
 const REFUSALS: Record<string, [string, string]> = {
   unconfirmed_address: [

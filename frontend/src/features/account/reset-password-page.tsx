@@ -39,9 +39,7 @@ export function ResetPasswordPage() {
             autoFocus
             required
             value={email}
-            onChange={(event) => {
-              setEmail(event.target.value);
-            }}
+            onChange={setEmail}
             error={ask.error instanceof ApiError ? ask.error.fields.email : undefined}
           />
           <Button type="submit" look="primary" className="w-full" disabled={ask.isPending}>

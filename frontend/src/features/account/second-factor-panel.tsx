@@ -128,9 +128,7 @@ function Enrol({ enrolment, error, busy, onSubmit }: EnrolProps) {
           inputMode="numeric"
           autoComplete="one-time-code"
           value={code}
-          onChange={(event) => {
-            setCode(event.target.value);
-          }}
+          onChange={setCode}
           error={error instanceof ApiError ? error.fields.code : undefined}
         />
       </PasswordForm>
@@ -161,9 +159,7 @@ function PasswordForm({ action, error, busy, onSubmit, children }: PasswordFormP
         type="password"
         autoComplete="current-password"
         value={password}
-        onChange={(event) => {
-          setPassword(event.target.value);
-        }}
+        onChange={setPassword}
         error={error instanceof ApiError ? error.fields.password : undefined}
       />
       <Button type="submit" disabled={busy || !password}>

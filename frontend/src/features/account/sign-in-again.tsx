@@ -77,9 +77,7 @@ function Steps({ email }: { email: string }) {
           autoComplete="one-time-code"
           autoFocus
           value={code}
-          onChange={(event) => {
-            setCode(event.target.value);
-          }}
+          onChange={setCode}
           description="From your authenticator app; or one of your recovery codes."
           error={fields.code}
         />
@@ -90,9 +88,7 @@ function Steps({ email }: { email: string }) {
           autoComplete="current-password"
           autoFocus
           value={password}
-          onChange={(event) => {
-            setPassword(event.target.value);
-          }}
+          onChange={setPassword}
           error={fields.password}
         />
       )}

@@ -48,9 +48,7 @@ export function VerifyEmailPage() {
               autoFocus
               required
               value={password}
-              onChange={(event) => {
-                setPassword(event.target.value);
-              }}
+              onChange={setPassword}
               error={refused}
             />
           )}

@@ -8,8 +8,7 @@ import { alertName } from "../../ui/alert-name";
 import { Button } from "../../ui/button";
 import { ago, dateTime } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
-import { visible } from "../../ui/plain-text";
-import { UserText } from "../../ui/user-text";
+import { visible, UserText } from "../../ui/plain-text";
 
 const MOST = 100; // more the server does not count
 

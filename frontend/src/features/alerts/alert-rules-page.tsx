@@ -1,7 +1,7 @@
 // The project's own rules of alerts, which stand beside the ones that every run has.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { alertRulesQuery, deleteRule } from "../../api/alert-rules";
+import { alertRulesQuery, deleteRule } from "../../api/alerts";
 import type { MetricRule } from "../../api/types";
 import { Button } from "../../ui/button";
 import { Confirm } from "../../ui/dialog";
@@ -9,9 +9,8 @@ import { ago, dateTime } from "../../ui/format";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
-import { visible } from "../../ui/plain-text";
+import { visible, UserText } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
-import { UserText } from "../../ui/user-text";
 import { useMayWrite } from "../../use-may-write";
 import { ruleText } from "./measures";
 import { EditRule, RuleDialog } from "./rule-form";

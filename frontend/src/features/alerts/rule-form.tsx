@@ -1,7 +1,7 @@
 // Makes a rule, or changes one.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
-import { alertRulesQuery, saveRule } from "../../api/alert-rules";
+import { alertRulesQuery, saveRule } from "../../api/alerts";
 import { ApiError } from "../../api/errors";
 import { OWN } from "../../api/metrics";
 import type { MetricRule } from "../../api/types";
@@ -101,18 +101,14 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
         label="Name"
         maxLength={60}
         value={name}
-        onChange={(event) => {
-          setName(event.target.value);
-        }}
+        onChange={setName}
         description="Letters, digits, spaces, _ and -."
         error={fields.name}
       />
       <SelectField
         label="Measure"
         value={isOwn ? OWN : metric}
-        onChange={(event) => {
-          setMetric(event.target.value);
-        }}
+        onChange={setMetric}
         error={isOwn ? undefined : fields.metric}
       >
         {Object.entries(MEASURES).map(([one, words]) => (
@@ -127,8 +123,8 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
           label="Name of what it measures"
           maxLength={212}
           value={metric.slice(OWN.length)}
-          onChange={(event) => {
-            setMetric(OWN + event.target.value);
+          onChange={(value) => {
+            setMetric(OWN + value);
           }}
           description="A metric, reward/<part> or rewards_by_agent/<agent>: the mean over a step’s episodes."
           error={fields.metric}
@@ -138,8 +134,8 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
         <SelectField
           label="Is"
           value={above ? "above" : "below"}
-          onChange={(event) => {
-            setAbove(event.target.value === "above");
+          onChange={(value) => {
+            setAbove(value === "above");
           }}
         >
           <option>above</option>
@@ -149,9 +145,7 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
           label="Value"
           inputMode="decimal"
           value={value}
-          onChange={(event) => {
-            setValue(event.target.value);
-          }}
+          onChange={setValue}
           error={fields.value}
         />
       </div>
@@ -161,9 +155,7 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
         min={1}
         max={50}
         value={steps}
-        onChange={(event) => {
-          setSteps(event.target.value);
-        }}
+        onChange={setSteps}
         description="Those without the measure do not count."
         error={fields.steps}
       />
@@ -171,9 +163,7 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
         label="Runs"
         maxLength={120}
         value={runs}
-        onChange={(event) => {
-          setRuns(event.target.value);
-        }}
+        onChange={setRuns}
         description="Part of their name or id; empty: every run."
         error={fields.runs}
       />

@@ -1,19 +1,32 @@
 // Who did what in the project, newest first.
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
-import { auditQuery } from "../../api/audit";
+import { auditQuery, type AuditFilter } from "../../api/audit";
 import type { AuditEntry } from "../../api/types";
 import { ButtonLink } from "../../ui/button";
-import { DateRange } from "../../ui/date-range";
+import { rangeOf, DateRange } from "../../ui/date-range";
 import { dateTime } from "../../ui/format";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
 import { visible } from "../../ui/plain-text";
 import { SearchInput } from "../../ui/search-input";
-import { ShowOlder } from "../../ui/show-older";
-import { cell, headCell, Table } from "../../ui/table";
-import { filterOf, isFiltered } from "./audit-filter";
+import { ShowOlder, cell, headCell, Table } from "../../ui/table";
+
+/** Actions are shown with spaces and kept with underscores. */
+export function filterOf(address: URLSearchParams): AuditFilter {
+  const part = (name: string) => (address.get(name) ?? "").trim();
+  return {
+    actor: part("actor"),
+    action: part("action").replaceAll(" ", "_"),
+    target: part("target"),
+    ...rangeOf(address),
+  };
+}
+
+export function isFiltered(filter: AuditFilter): boolean {
+  return Object.values(filter).some(Boolean);
+}
 
 const HEAD = [
   { name: "No.", right: true },

@@ -1,16 +1,15 @@
 // What the project has of the server and waits for; to the server's operator, what every project has.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
-import { capacityQuery } from "../../api/capacity";
+import { capacityQuery } from "../../api/server";
 import type { Capacity } from "../../api/types";
 import { Fact } from "../../ui/fact";
 import { dateTime, number, waited } from "../../ui/format";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice, Notice } from "../../ui/notice";
 import { Empty, PageHeader, Panel } from "../../ui/panel";
-import { visible } from "../../ui/plain-text";
+import { visible, UserText } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
-import { UserText } from "../../ui/user-text";
 import { devicesText, nextText } from "./capacity-text";
 import { PlacesPanel } from "./places-panel";
 

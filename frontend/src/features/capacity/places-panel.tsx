@@ -1,6 +1,6 @@
 // The places of the server, for everybody: what a session may name, and how much room there is.
 import { useQuery } from "@tanstack/react-query";
-import { placesQuery } from "../../api/capacity";
+import { placesQuery } from "../../api/server";
 import { number } from "../../ui/format";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";

@@ -1,14 +1,22 @@
 // Makes a key and shows its secret once, with the program to paste. The secret lives in this dialog alone.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
-import { baseModelsQuery } from "../../api/base-models";
+import { Tabs } from "radix-ui";
+import { useState, type ReactNode } from "react";
+import { baseModelsQuery } from "../../api/server";
 import { createKey, keysQuery } from "../../api/keys";
 import { Button } from "../../ui/button";
 import { CopyBlock } from "../../ui/copy";
 import { Dialog } from "../../ui/dialog";
 import { Loading } from "../../ui/loading";
+import { LoopSnippet } from "../../ui/loop-snippet";
 import { KeyForm } from "./key-form";
-import { KeyPrograms } from "./key-programs";
+import {
+  curlProgram,
+  openaiProgram,
+  serverVariables,
+  tinkerProgram,
+  tinkerVariables,
+} from "./key-snippets";
 
 export function CreateKey({ readOnly }: { readOnly: boolean }) {
   const [open, setOpen] = useState(false);
@@ -92,5 +100,55 @@ function Created({
         </Button>
       </div>
     </div>
+  );
+}
+
+const tab =
+  "-mb-px border-b-2 border-transparent py-2 font-medium text-muted hover:text-ink data-[state=active]:border-accent data-[state=active]:text-ink";
+
+/** What to do with a new key, by the client that a person has: the variables to set and a program to paste. */
+function KeyPrograms({ secret, baseModel }: { secret: string; baseModel: string }) {
+  const origin = location.origin;
+  const variables = <CopyBlock label="shell" text={serverVariables(origin, secret)} />;
+  return (
+    <Tabs.Root defaultValue="sdk">
+      <Tabs.List aria-label="Client" className="mb-3 flex flex-wrap gap-x-5 border-b border-line">
+        <Tabs.Trigger value="sdk" className={tab}>
+          TinkerScript SDK
+        </Tabs.Trigger>
+        <Tabs.Trigger value="openai" className={tab}>
+          OpenAI client
+        </Tabs.Trigger>
+        <Tabs.Trigger value="curl" className={tab}>
+          curl
+        </Tabs.Trigger>
+        <Tabs.Trigger value="tinker" className={tab}>
+          Tinker client
+        </Tabs.Trigger>
+      </Tabs.List>
+      <Content value="sdk">
+        <LoopSnippet secret={secret} target={{ baseModel }} />
+      </Content>
+      <Content value="openai">
+        {variables}
+        <CopyBlock label="train.py" text={openaiProgram(baseModel)} />
+      </Content>
+      <Content value="curl">
+        {variables}
+        <CopyBlock label="train.sh" text={curlProgram(baseModel)} />
+      </Content>
+      <Content value="tinker">
+        <CopyBlock label="shell" text={tinkerVariables(origin, secret)} />
+        <CopyBlock label="program" text={tinkerProgram(baseModel)} />
+      </Content>
+    </Tabs.Root>
+  );
+}
+
+function Content({ value, children }: { value: string; children: ReactNode }) {
+  return (
+    <Tabs.Content value={value} className="space-y-3">
+      {children}
+    </Tabs.Content>
   );
 }

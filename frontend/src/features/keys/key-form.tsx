@@ -53,9 +53,7 @@ export function KeyForm({ models, error, busy, readOnly, onSubmit }: KeyFormProp
         placeholder="laptop"
         maxLength={120}
         value={name}
-        onChange={(event) => {
-          setName(event.target.value);
-        }}
+        onChange={setName}
         error={fields.name}
       />
       <Choices
@@ -68,8 +66,8 @@ export function KeyForm({ models, error, busy, readOnly, onSubmit }: KeyFormProp
       <SelectField
         label="Expires"
         value={days}
-        onChange={(event) => {
-          setDays(Number(event.target.value));
+        onChange={(value) => {
+          setDays(Number(value));
         }}
         error={fields.expires_in_days}
       >
@@ -94,9 +92,7 @@ export function KeyForm({ models, error, busy, readOnly, onSubmit }: KeyFormProp
         step="any"
         placeholder="no cap"
         value={hours}
-        onChange={(event) => {
-          setHours(event.target.value);
-        }}
+        onChange={setHours}
         description="One GPU for an hour is one; a session without a GPU counts as one GPU. At the cap its sessions write a model checkpoint and stop."
         error={fields.spend_cap_s}
       />

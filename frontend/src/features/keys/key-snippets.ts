@@ -1,5 +1,6 @@
 // Programs that use a new key by other clients than this server's own. Each is whole: it starts a session, trains a step or
 // a few, and ends what it started. tests/e2e/test_snippets.py runs each of them as it is shown.
+import { quoted } from "../../ui/call-snippets";
 
 /** The attempts at one task that are compared with each other. One such group is a step of these sessions. */
 const GRPO_N = 8;
@@ -95,8 +96,7 @@ finally:
 }
 
 export function curlProgram(baseModel: string): string {
-  // In single quotes a shell reads everything as it is, but for a single quote.
-  const quoted = (value: unknown) => `'${JSON.stringify(value).replaceAll("'", String.raw`'\''`)}'`;
+  const json = (value: unknown) => quoted(JSON.stringify(value));
   return `#!/bin/bash
 # Needs curl and jq. Run it as \`bash train.sh\`: its session ends with it.
 set -eo pipefail
@@ -104,17 +104,17 @@ api() { curl -sS --fail-with-body -H "Authorization: Bearer $TINKERSCRIPT_API_KE
 SESSIONS=$TINKERSCRIPT_BASE_URL/v1/sessions
 
 # ${String(GRPO_N)} attempts at one task are compared with each other, and make a step of this session.
-SESSION=$(api $SESSIONS -d ${quoted({ base_model: baseModel, config: ONE_GROUP })} | jq -r .id)
+SESSION=$(api $SESSIONS -d ${json({ base_model: baseModel, config: ONE_GROUP })} | jq -r .id)
 trap 'api -o /dev/null -X POST $SESSIONS/$SESSION/stop' EXIT
 
 for ATTEMPT in ${Array.from({ length: GRPO_N }, (_, number) => number + 1).join(" ")}; do
   # Where the model is, and a key for it. It is asked for again until the session is up: the last answer counts.
-  EPISODE=$(api --retry 30 $SESSIONS/$SESSION/episodes -d ${quoted({ task: "What is 3 + 4?" })} | jq -cs last)
+  EPISODE=$(api --retry 30 $SESSIONS/$SESSION/episodes -d ${json({ task: "What is 3 + 4?" })} | jq -cs last)
 
   # What your agent asks the model.
   ANSWER=$(curl -sS --fail-with-body $(jq -r .base_url <<< "$EPISODE")/chat/completions \\
     -H "Authorization: Bearer $(jq -r .api_key <<< "$EPISODE")" -H "Content-Type: application/json" \\
-    -d ${quoted({ model: baseModel, max_tokens: 32, messages: [{ role: "user", content: "What is 3 + 4?" }] })} \\
+    -d ${json({ model: baseModel, max_tokens: 32, messages: [{ role: "user", content: "What is 3 + 4?" }] })} \\
     | jq -r '.choices[0].message.content')
 
   # What it was worth: right is good, and short is better.

@@ -11,9 +11,8 @@ import { ago, dateTime, hasPassed, span } from "../../ui/format";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
-import { visible } from "../../ui/plain-text";
+import { visible, UserText } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
-import { UserText } from "../../ui/user-text";
 import { CreateKey } from "./create-key";
 import { scopesText } from "./scopes";
 

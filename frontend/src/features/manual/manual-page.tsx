@@ -6,7 +6,7 @@ import { manualPageQuery, manualQuery, type ManualEntry } from "../../api/manual
 import { CopyBlock } from "../../ui/copy";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
-import { placeClass } from "../../ui/place-class";
+import { placeClass } from "../../use-menu";
 import { useTitle } from "../../ui/use-title";
 import { blocksOf, piecesOf, targetOf, type Block, type Piece } from "./markdown";
 

@@ -6,9 +6,15 @@ import { inviteMember, membersQuery } from "../../api/members";
 import type { Role } from "../../api/types";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
-import { SelectField, TextField } from "../../ui/field";
+import { SelectField, TextField, Options } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
-import { ROLES } from "./roles";
+
+/** What each role may do, in words. */
+export const ROLES: { value: Role; name: string; may: string }[] = [
+  { value: "owner", name: "Owner", may: "do everything, also manage members and webhooks" },
+  { value: "member", name: "Member", may: "start and stop sessions, play episodes, and make keys" },
+  { value: "viewer", name: "Viewer", may: "look at everything and download, and start nothing" },
+];
 
 export function InviteMember() {
   const [open, setOpen] = useState(false);
@@ -53,24 +59,18 @@ export function InviteMember() {
             label="E-mail"
             type="email"
             value={email}
-            onChange={(event) => {
-              setEmail(event.target.value);
-            }}
+            onChange={setEmail}
             error={invite.error instanceof ApiError ? invite.error.fields.email : undefined}
           />
           <SelectField
             label="Role"
             value={role}
-            onChange={(event) => {
-              setRole(event.target.value as Role);
+            onChange={(value) => {
+              setRole(value as Role);
             }}
             description={`May ${ROLES.find((entry) => entry.value === role)?.may ?? ""}.`}
           >
-            {ROLES.map((entry) => (
-              <option key={entry.value} value={entry.value}>
-                {entry.name}
-              </option>
-            ))}
+            <Options of={ROLES} />
           </SelectField>
           <div className="flex justify-end">
             <Button type="submit" look="primary" disabled={invite.isPending}>

@@ -8,16 +8,15 @@ import type { Member, Role } from "../../api/types";
 import { Badge } from "../../ui/badge";
 import { Button } from "../../ui/button";
 import { Confirm } from "../../ui/dialog";
-import { inputClass } from "../../ui/field";
+import { inputClass, Options } from "../../ui/field";
 import { ago, dateTime } from "../../ui/format";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { PageHeader } from "../../ui/panel";
 import { SortedTable, type SortedColumn } from "../../ui/sorted-table";
 import { cell, headCell } from "../../ui/table";
-import { InviteMember } from "./invite-member";
+import { InviteMember, ROLES } from "./invite-member";
 import { RenameProject } from "./rename-project";
-import { ROLES } from "./roles";
 
 /** From this many on the list has a search box. */
 const SEARCHED_FROM = 10;
@@ -105,11 +104,7 @@ function MemberTable({
                       change.mutate({ id: member.id, role: event.target.value as Role });
                     }}
                   >
-                    {ROLES.map((role) => (
-                      <option key={role.value} value={role.value}>
-                        {role.name}
-                      </option>
-                    ))}
+                    <Options of={ROLES} />
                   </select>
                 ) : (
                   member.role

@@ -51,9 +51,7 @@ export function RenameProject({ project }: { project: Project }) {
             label="Name"
             maxLength={120}
             value={name}
-            onChange={(event) => {
-              setName(event.target.value);
-            }}
+            onChange={setName}
             error={rename.error instanceof ApiError ? rename.error.fields.name : undefined}
           />
           <div className="flex justify-end">

@@ -8,8 +8,8 @@ import { chooseProject, currentProject } from "../../api/project";
 import { sessionsPage } from "../../api/sessions";
 import type { Account } from "../../api/types";
 import { chooseTheme, chosenTheme, THEMES } from "../../ui/theme";
-import { UserText } from "../../ui/user-text";
-import { runIn } from "../../run-in";
+import { UserText } from "../../ui/plain-text";
+import { runIn } from "../../address";
 import { useFinds } from "./finds";
 import { pageActions } from "./page-actions";
 

@@ -19,7 +19,7 @@ const EPISODE_ID = /^epi_[0-9a-f]{16}$/;
 const MOST_NUMBER = 200; // one page of the list
 const OPTIONS = Object.keys(schema.properties);
 
-export interface Find {
+interface Find {
   group: string;
   name: string;
   note: string;
@@ -27,7 +27,7 @@ export interface Find {
 }
 
 /** A step or an episode by its place, of a run that is named before it: "night run episode 5", "night run step 3". */
-export interface Sought {
+interface Sought {
   /** Empty: the run that is open. */
   run: string;
   part: "step" | "episode";

@@ -1,6 +1,6 @@
 // What the page offers: its own buttons and links at the top, so that a dialog that asks before a deed still asks.
 
-export interface PageAction {
+interface PageAction {
   name: string;
   run: () => void;
 }

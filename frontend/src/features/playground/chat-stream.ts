@@ -1,5 +1,6 @@
 // A streamed chat completion, token by token with log-probabilities, by a key that this page alone holds.
-import { ApiError } from "../../api/errors";
+import { api, longFetch, unwrap } from "../../api/client";
+import { ApiError, unreachable } from "../../api/errors";
 import type { ChatBody } from "../../ui/call-snippets";
 
 /** One token, or several that have their text together only: the bytes of one character, say. */
@@ -66,12 +67,7 @@ export async function chat(
     signal,
   });
   const response = await request.catch(() => {
-    throw new ApiError(
-      0,
-      "unreachable",
-      "The server does not answer.",
-      "Check that it runs and that you are online, then try again.",
-    );
+    throw unreachable();
   });
   if (!response.ok || !response.body) throw new Error(await problem(response));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -179,4 +175,29 @@ function sum(scored: Scored[]): number | undefined {
 async function problem(response: Response): Promise<string> {
   const body = (await response.json().catch(() => null)) as Chunk | null;
   return body?.error?.message ?? `The server returned ${String(response.status)}.`;
+}
+
+/** Whether calls go to this server itself. */
+export function isOurs(baseUrl: string): boolean {
+  return (
+    URL.canParse(baseUrl, location.origin) &&
+    new URL(baseUrl, location.origin).origin === location.origin
+  );
+}
+
+/** Its whole answer at once. Raises ApiError, and Error with the endpoint's own words. */
+export async function chatOutside(
+  { baseUrl, key }: Endpoint,
+  body: ChatBody,
+  signal: AbortSignal,
+): Promise<Delta> {
+  const call = {
+    base_url: baseUrl,
+    api_key: key,
+    body: body as unknown as Record<string, unknown>,
+  };
+  const { status, body: answer } = await unwrap(
+    api.POST("/v1/outside-calls", { body: call, fetch: longFetch, signal }),
+  );
+  return wholeAnswer(status, answer);
 }

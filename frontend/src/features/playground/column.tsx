@@ -1,10 +1,13 @@
 // One column: which model, and the conversation with it.
-import { SelectField, TextField } from "../../ui/field";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { createServing } from "../../api/serving";
+import { sessionsKey } from "../../api/sessions";
 import type { BaseModel, Session } from "../../api/types";
 import { Button } from "../../ui/button";
+import { SelectField, TextField } from "../../ui/field";
+import { ErrorNotice } from "../../ui/notice";
 import { visible } from "../../ui/plain-text";
 import { Conversation, type Asked } from "./conversation-panel";
-import { StartServing } from "./start-serving";
 import { ENDPOINT, nameOf, savedIds, UNSERVED, type Outside, type Target } from "./targets";
 
 interface ColumnProps {
@@ -51,9 +54,7 @@ export function Column({
           <SelectField
             label={label}
             value={session || unserved || isSaved || place === ENDPOINT ? place : ""}
-            onChange={(event) => {
-              onChoose(event.target.value);
-            }}
+            onChange={onChoose}
           >
             {!session && !unserved && !isSaved && place !== ENDPOINT && (
               <option value="">Choose a model</option>
@@ -115,8 +116,8 @@ function EndpointFields({
 }) {
   const field = (name: keyof Outside) => ({
     value: outside[name],
-    onChange: (event: { target: { value: string } }) => {
-      onChange({ ...outside, [name]: event.target.value });
+    onChange: (value: string) => {
+      onChange({ ...outside, [name]: value });
     },
   });
   return (
@@ -134,6 +135,41 @@ function EndpointFields({
         description="It stays in this page and goes with each call."
         {...field("key")}
       />
+    </div>
+  );
+}
+
+/** Brings a model that is not served yet into the column. */
+function StartServing({
+  model,
+  onStarted,
+}: {
+  model: string;
+  onStarted: (sessionId: string) => void;
+}) {
+  const client = useQueryClient();
+  const start = useMutation({
+    mutationFn: () => createServing(model),
+    onSuccess: async ({ id }) => {
+      await client.invalidateQueries({ queryKey: sessionsKey });
+      onStarted(id);
+    },
+  });
+  return (
+    <div className="space-y-2">
+      <ErrorNotice error={start.error} />
+      <p className="text-xs text-muted">
+        {visible(model)} is not served now. A runtime of it uses device time, and suspends after ten
+        minutes without a call.
+      </p>
+      <Button
+        disabled={start.isPending}
+        onClick={() => {
+          start.mutate();
+        }}
+      >
+        Start it
+      </Button>
     </div>
   );
 }

@@ -1,14 +1,14 @@
 // The conversation with one model: its turns, the answer that comes in the colours of its log-probabilities, tools, and all of it as code.
 import { useEffect, useRef, useState } from "react";
 import { Button } from "../../ui/button";
-import type { ToolCall } from "../../ui/call-snippets";
+import type { ToolCall, ChatBody } from "../../ui/call-snippets";
+import { CopyBlock } from "../../ui/copy";
 import { TextField } from "../../ui/field";
 import { number } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { visible } from "../../ui/plain-text";
-import { readable } from "../../ui/readable";
+import { readable } from "../../ui/cut-text";
 import { surpriseHeat } from "../../ui/surprise";
-import { AsCode } from "./as-code";
 import type { Token } from "./chat-stream";
 import {
   bodyOf,
@@ -19,6 +19,7 @@ import {
   type Entry,
   type Settings,
 } from "./conversation";
+import { programsOf } from "./programs";
 import type { Target } from "./targets";
 import { useConversation } from "./use-conversation";
 
@@ -94,8 +95,8 @@ export function Conversation({ target, asked, draft }: ConversationProps) {
               key={id}
               label={`Result of ${visible(name)}`}
               value={results[id] ?? ""}
-              onChange={(event) => {
-                setResults((before) => ({ ...before, [id]: event.target.value }));
+              onChange={(value) => {
+                setResults((before) => ({ ...before, [id]: value }));
               }}
             />
           ))}
@@ -200,5 +201,36 @@ function Facts({ answer: { tokens, seconds, finish } }: { answer: Answer }) {
     <p role="status" className="text-xs text-muted tabular-nums">
       {facts.join(" · ")}
     </p>
+  );
+}
+
+/** The conversation as a program that goes on where it is. */
+function AsCode({ target, body }: { target: Target; body: Omit<ChatBody, "model"> }) {
+  const [shown, setShown] = useState(false);
+  return (
+    <div className="space-y-2">
+      <Button
+        look="quiet"
+        className="h-6 px-2 text-xs"
+        aria-expanded={shown}
+        onClick={() => {
+          setShown(!shown);
+        }}
+      >
+        {shown ? "Hide code" : "Open in code"}
+      </Button>
+      {shown && <Programs target={target} body={body} />}
+    </div>
+  );
+}
+
+function Programs({ target, body }: { target: Target; body: Omit<ChatBody, "model"> }) {
+  const { needs, python, curl } = programsOf(target, body, location.origin);
+  return (
+    <>
+      <p className="text-xs text-muted">{needs}</p>
+      {curl && <CopyBlock label="curl" text={curl} />}
+      <CopyBlock label="Python" text={python} />
+    </>
   );
 }

@@ -4,7 +4,7 @@ import { useState, type FormEvent } from "react";
 import { useSearchParams } from "react-router";
 import { accountQuery } from "../../api/account";
 import { currentProject } from "../../api/project";
-import { baseModelsQuery } from "../../api/base-models";
+import { baseModelsQuery } from "../../api/server";
 import { savedQuery } from "../../api/checkpoints";
 import { liveRunsQuery, servingQuery } from "../../api/serving";
 import type { Session } from "../../api/types";
@@ -94,16 +94,19 @@ function Questions({ known, columns: { columns, choose, remove, keep }, mayAsk }
     },
   };
 
-  function onType(name: keyof Typed, value: string) {
-    setTyped((before) => ({ ...before, [name]: value }));
-  }
+  const field = (name: keyof Typed) => ({
+    value: values[name],
+    onChange: (value: string) => {
+      setTyped((before) => ({ ...before, [name]: value }));
+    },
+  });
 
   function submit(event: FormEvent) {
     event.preventDefault();
     if (tools.error) return;
     keep();
     setAsked(draft);
-    onType("prompt", "");
+    field("prompt").onChange("");
   }
 
   return (
@@ -141,14 +144,10 @@ function Questions({ known, columns: { columns, choose, remove, keep }, mayAsk }
         ))}
       </div>
       <div className="space-y-3 rounded-lg border border-line bg-surface p-4">
-        <MessageFields values={values} onType={onType} />
-        <ToolsField values={values} onType={onType} error={tools.error} />
+        <MessageFields field={field} />
+        <ToolsField field={field} error={tools.error} />
         <div className="flex flex-wrap items-end gap-3">
-          <SamplingFields
-            values={values}
-            onType={onType}
-            longest={Number.isFinite(longest) ? longest : undefined}
-          />
+          <SamplingFields field={field} longest={Number.isFinite(longest) ? longest : undefined} />
           {mayAsk && (
             <div className="flex gap-2">
               <Button type="submit" look="primary" disabled={!targets.some(Boolean)}>

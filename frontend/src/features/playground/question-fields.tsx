@@ -1,76 +1,45 @@
 // What is asked of every column: the messages, and how an answer is sampled.
-import { TextField, Field, inputClass } from "../../ui/field";
+import { TextArea, TextField } from "../../ui/field";
 
 export type Typed = Record<"system" | "prompt" | "temperature" | "length" | "tools", string>;
 
 interface QuestionFieldsProps {
-  values: Typed;
-  onType: (name: keyof Typed, value: string) => void;
+  /** What was typed into an input, and its setter. */
+  field: (name: keyof Typed) => { value: string; onChange: (value: string) => void };
 }
 
-export function MessageFields({ values, onType }: QuestionFieldsProps) {
+const CODE = "h-auto py-1.5 font-mono text-xs";
+
+export function MessageFields({ field }: QuestionFieldsProps) {
   return (
     <>
-      <TextField
-        label="System message"
-        value={values.system}
-        onChange={(event) => {
-          onType("system", event.target.value);
-        }}
-      />
-      <Field label="Prompt">
-        {(input) => (
-          <textarea
-            {...input}
-            required
-            rows={4}
-            className={`${inputClass} h-auto py-1.5 font-mono text-xs`}
-            value={values.prompt}
-            onChange={(event) => {
-              onType("prompt", event.target.value);
-            }}
-          />
-        )}
-      </Field>
+      <TextField label="System message" {...field("system")} />
+      <TextArea label="Prompt" required rows={4} className={CODE} {...field("prompt")} />
     </>
   );
 }
 
 /** `error`: why the tools that were typed are none. */
-export function ToolsField({
-  values,
-  onType,
-  error,
-}: QuestionFieldsProps & { error: string | undefined }) {
+export function ToolsField({ field, error }: QuestionFieldsProps & { error: string | undefined }) {
   return (
-    <details open={values.tools !== ""}>
+    <details open={field("tools").value !== ""}>
       <summary className="cursor-pointer text-xs text-muted">Tools</summary>
-      <Field
+      <TextArea
         label="Tools"
         description="A list of functions in JSON, as OpenAI’s API takes them. What a call gives back is typed in its column."
         error={error}
-      >
-        {(input) => (
-          <textarea
-            {...input}
-            rows={4}
-            placeholder='[{"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]'
-            className={`${inputClass} h-auto py-1.5 font-mono text-xs`}
-            value={values.tools}
-            onChange={(event) => {
-              onType("tools", event.target.value);
-            }}
-          />
-        )}
-      </Field>
+        rows={4}
+        placeholder='[{"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]'
+        className={CODE}
+        {...field("tools")}
+      />
     </details>
   );
 }
 
 /** `longest`: the tokens that the smallest model of the columns can hold, prompt and answer together. */
 export function SamplingFields({
-  values,
-  onType,
+  field,
   longest,
 }: QuestionFieldsProps & { longest: number | undefined }) {
   return (
@@ -83,10 +52,7 @@ export function SamplingFields({
           max={2}
           step="any"
           required
-          value={values.temperature}
-          onChange={(event) => {
-            onType("temperature", event.target.value);
-          }}
+          {...field("temperature")}
         />
       </div>
       <div className="w-32">
@@ -97,10 +63,7 @@ export function SamplingFields({
           max={longest}
           step={1}
           required
-          value={values.length}
-          onChange={(event) => {
-            onType("length", event.target.value);
-          }}
+          {...field("length")}
         />
       </div>
     </>

@@ -2,6 +2,7 @@
 // trained, what a Tinker client saved, or an endpoint.
 import { unwrap, api } from "../../api/client";
 import { createCheckpointKey, createServingKey, servedModel } from "../../api/serving";
+import { at } from "../../api/sessions";
 import type { Session } from "../../api/types";
 import type { Endpoint } from "./chat-stream";
 
@@ -30,7 +31,7 @@ export interface Saved {
 export type Target = { session: Session } | { saved: Saved } | { outside: Outside };
 
 /** A key for calls, where they go, what to name in them, and what to do when they are over, however often it is said. */
-export interface Access extends Endpoint {
+interface Access extends Endpoint {
   model: string;
   release: () => Promise<unknown>;
 }
@@ -52,10 +53,7 @@ export async function open(target: Target): Promise<Access> {
   }
   const body = { eval: true, timeout_s: EPISODE_S };
   const begun = await unwrap(
-    api.POST("/v1/sessions/{session_id}/episodes", {
-      params: { path: { session_id: session.id } },
-      body,
-    }),
+    api.POST("/v1/sessions/{session_id}/episodes", { ...at(session.id), body }),
   );
   const path = { session_id: session.id, episode_id: begun.episode_id };
   // Also sent where the page is being closed.

@@ -3,7 +3,7 @@ import { useLocation, useSearchParams } from "react-router";
 import type { Session } from "../../api/types";
 import { columnKeys, columnsOf, MOST_COLUMNS } from "./targets";
 
-export interface ColumnPlace {
+interface ColumnPlace {
   /** Stays with the column while others are added and removed before it. */
   key: number;
   sessionId: string;

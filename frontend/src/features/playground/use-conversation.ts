@@ -1,7 +1,6 @@
 // One column's conversation while an answer comes, and its end.
 import { useEffect, useRef, useState } from "react";
-import { chat, type Delta } from "./chat-stream";
-import { chatOutside, isOurs } from "./chat-outside";
+import { chat, chatOutside, isOurs, type Delta } from "./chat-stream";
 import {
   answerEntry,
   bodyOf,

@@ -6,7 +6,7 @@ import { defaultText, parseField, type ConfigField } from "./config-fields";
 
 const HOUR_S = 3600;
 
-export interface TurnField extends ConfigField {
+interface TurnField extends ConfigField {
   label: string;
 }
 
@@ -82,7 +82,7 @@ const LIMITS: Record<string, string> = {
 };
 
 /** "3 steps", "1 h 30 min". */
-export function limitText(limit: string, value: number): string {
+function limitText(limit: string, value: number): string {
   return limit === "steps" ? `${number(value)} ${value === 1 ? "step" : "steps"}` : span(value);
 }
 

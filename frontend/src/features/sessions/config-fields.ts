@@ -126,7 +126,7 @@ export function defaultText(field: ConfigField): string {
   return field.default === null ? "" : String(field.default);
 }
 
-export type Parsed = { ok: true; value: OptionValue } | { ok: false; error: string };
+type Parsed = { ok: true; value: OptionValue } | { ok: false; error: string };
 
 const wrong = (error: string): Parsed => ({ ok: false, error });
 

@@ -1,7 +1,7 @@
 // The points of a run's curves: its steps, or of a long run the last step of each stretch that was put together, with the stretch's extremes.
 import { OWN, stepsOf } from "../../api/metrics";
 import type { MetricColumns, StepMetrics } from "../../api/types";
-import type { Range } from "../../ui/chart-zoom";
+import type { Range } from "../../ui/chart-axis";
 
 export interface Points {
   x: readonly number[];

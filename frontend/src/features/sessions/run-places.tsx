@@ -3,8 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { NavLink } from "react-router";
 import { sessionQuery } from "../../api/sessions";
 import type { Session } from "../../api/types";
-import { placeClass } from "../../ui/place-class";
-import { UserText } from "../../ui/user-text";
+import { placeClass } from "../../use-menu";
+import { UserText } from "../../ui/plain-text";
 import { StateBadge } from "./state-badge";
 
 type Kind = Session["kind"];

@@ -1,7 +1,7 @@
 // The way back: session, its episodes, what is open now.
 import { Link } from "react-router";
 import type { Session } from "../../api/types";
-import { UserText } from "../../ui/user-text";
+import { UserText } from "../../ui/plain-text";
 
 interface SessionCrumbProps {
   session: Session | undefined;

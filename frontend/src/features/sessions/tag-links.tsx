@@ -1,6 +1,6 @@
 // The tags of a run; each leads to the runs that have it.
 import { Link } from "react-router";
-import { UserText } from "../../ui/user-text";
+import { UserText } from "../../ui/plain-text";
 
 export function TagLinks({ tags }: { tags: readonly string[] }) {
   return tags.map((tag) => (

@@ -1,5 +1,6 @@
-// Days of use as stacked bars: who used most has the first colour, and beyond seven all others share the last.
+// Days of use as stacked bars, where who used most has the first colour and beyond seven all others share the last; and as a table for a spreadsheet.
 import type { UsageDays } from "../../api/types";
+import { csvCell } from "../../ui/chart-files";
 
 const COLOURS = 8; // as styles.css has them
 const DAY_MS = 86_400_000;
@@ -48,7 +49,7 @@ export function datesOf(first: string, last: string): string[] {
 }
 
 /** The day in UTC, as the server counts. */
-export function isoDay(ms: number): string {
+function isoDay(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
@@ -67,4 +68,30 @@ export function periodOf(address: URLSearchParams, now: number): Period {
   const last = typed("to") || isoDay(now);
   const days = LENGTHS.find((length) => String(length) === address.get("days")) ?? 30;
   return { first: typed("from") || isoDay(Date.parse(last) - (days - 1) * DAY_MS), last };
+}
+
+/** A row for each day and payer. */
+export function usageCsv({ by, days, payers, prices }: UsageDays): string {
+  const names = new Map(payers.map(({ id, name }) => [id, name]));
+  const head = [
+    "date",
+    "id",
+    by,
+    "device_s",
+    "gpu_s",
+    "runtime_s",
+    ...(prices ? [`cost_${prices.currency}`] : []),
+  ];
+  const rows = days.map(({ date, id, device_s: device, gpu_s: gpu, runtime_s: runtime, cost }) =>
+    [
+      date,
+      csvCell(id ?? ""),
+      csvCell(names.get(id) ?? ""),
+      device,
+      gpu,
+      runtime,
+      ...(prices ? [cost ?? ""] : []),
+    ].join(","),
+  );
+  return [head.join(","), ...rows, ""].join("\r\n");
 }

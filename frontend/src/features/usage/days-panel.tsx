@@ -4,21 +4,19 @@ import { useMemo, useState } from "react";
 import { saveBlob } from "../../api/client";
 import type { UsageBy, UsageDays } from "../../api/types";
 import { usageDaysQuery } from "../../api/usage";
-import { useAddress, withPart } from "../../ui/address-part";
+import { useAddress } from "../../ui/address-part";
 import { Button } from "../../ui/button";
 import { DateRange } from "../../ui/date-range";
-import { inputClass } from "../../ui/field";
+import { inputClass, Options } from "../../ui/field";
 import { money, number, span } from "../../ui/format";
 import { Loading } from "../../ui/loading";
 import { Meter } from "../../ui/meter";
 import { ErrorNotice } from "../../ui/notice";
 import { Panel } from "../../ui/panel";
-import { visible } from "../../ui/plain-text";
+import { visible, UserText } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
-import { UserText } from "../../ui/user-text";
-import { barsOf, colourOf, LENGTHS, periodOf } from "./day-bars";
+import { barsOf, colourOf, LENGTHS, periodOf, usageCsv } from "./day-bars";
 import { DayChart } from "./day-chart";
-import { usageCsv } from "./usage-csv";
 
 const WAYS: { value: UsageBy; name: string }[] = [
   { value: "member", name: "person" },
@@ -32,9 +30,6 @@ export function DaysPanel() {
   const by = WAYS.find(({ value }) => value === address.get("by"))?.value ?? "member";
   const { first, last } = periodOf(address, now);
   const { data, error, isPlaceholderData } = useQuery(usageDaysQuery(first, last, by));
-  const choose = (name: string, value: string) => {
-    setAddress((before) => withPart(before, name, value), { replace: true });
-  };
   return (
     <Panel
       title="By day"
@@ -58,14 +53,10 @@ export function DaysPanel() {
             className={`${inputClass} h-7! w-24! text-xs`}
             value={by}
             onChange={(event) => {
-              choose("by", event.target.value);
+              setAddress({ by: event.target.value });
             }}
           >
-            {WAYS.map(({ value, name }) => (
-              <option key={value} value={value}>
-                {name}
-              </option>
-            ))}
+            <Options of={WAYS} />
           </select>
         </label>
         <label className="flex items-center gap-2">
@@ -74,15 +65,7 @@ export function DaysPanel() {
             className={`${inputClass} h-7! w-32! text-xs`}
             value={address.get("from") || address.get("to") ? "" : (address.get("days") ?? "30")}
             onChange={(event) => {
-              setAddress(
-                (before) =>
-                  withPart(
-                    withPart(withPart(before, "days", event.target.value), "from", ""),
-                    "to",
-                    "",
-                  ),
-                { replace: true },
-              );
+              setAddress({ days: event.target.value, from: "", to: "" });
             }}
           >
             {LENGTHS.map((days) => (

@@ -2,9 +2,8 @@ import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
 import type { UsageDays } from "../../api/types";
-import { barsOf, datesOf, periodOf } from "./day-bars";
+import { barsOf, datesOf, periodOf, usageCsv } from "./day-bars";
 import { Days } from "./days-panel";
-import { usageCsv } from "./usage-csv";
 
 const used = (device_s: number) => ({
   device_s,

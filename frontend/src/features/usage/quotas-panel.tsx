@@ -1,10 +1,28 @@
 // What the project has now, beside the limits that are set for it.
-import type { Quotas } from "../../api/types";
+import type { Held, Quotas } from "../../api/types";
 import { Fact } from "../../ui/fact";
 import { bytes, number } from "../../ui/format";
 import { Meter } from "../../ui/meter";
 import { Panel } from "../../ui/panel";
-import { quotaRows, type QuotaRow } from "./quota-rows";
+
+interface QuotaRow extends Held {
+  name: string;
+  inBytes: boolean;
+  /** Nothing more can be had. */
+  isFull: boolean;
+}
+
+export function quotaRows(quotas: Quotas): QuotaRow[] {
+  return [
+    row("Devices in use", quotas.devices),
+    row("Sessions not ended", quotas.sessions),
+    row("Stored checkpoints", quotas.storage_bytes, true),
+  ];
+}
+
+function row(name: string, held: Held, inBytes = false): QuotaRow {
+  return { ...held, name, inBytes, isFull: held.limit !== null && held.used >= held.limit };
+}
 
 export function QuotasPanel({ quotas }: { quotas: Quotas }) {
   return (

@@ -9,10 +9,8 @@ import { ago, count, dateTime, money, number, price, span } from "../../ui/forma
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader, Panel } from "../../ui/panel";
-import { visible } from "../../ui/plain-text";
-import { ShowOlder } from "../../ui/show-older";
-import { cell, headCell, Table } from "../../ui/table";
-import { UserText } from "../../ui/user-text";
+import { visible, UserText } from "../../ui/plain-text";
+import { ShowOlder, cell, headCell, Table } from "../../ui/table";
 import { useMayWrite } from "../../use-may-write";
 import { DaysPanel } from "./days-panel";
 import { QuotasPanel } from "./quotas-panel";

@@ -2,7 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { ApiError } from "../../api/errors";
-import type { WebhookCreate, WebhookTopic } from "../../api/types";
+import type { WebhookTopic, WebhookCreate } from "../../api/types";
 import { createWebhook, webhooksQuery } from "../../api/webhooks";
 import { Button } from "../../ui/button";
 import { Choices } from "../../ui/choices";
@@ -11,7 +11,18 @@ import { Dialog } from "../../ui/dialog";
 import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
 import { RECEIVER_SNIPPET, secretSnippet } from "./receiver-snippet";
-import { TOPICS } from "./topics";
+
+/** The events that a webhook can subscribe to, in words. */
+const TOPICS: { value: WebhookTopic; name: string }[] = [
+  { value: "session.state", name: "A session changes its state" },
+  { value: "session.failed", name: "A session fails" },
+  { value: "session.stuck", name: "A session is stuck and its runtime is replaced" },
+  { value: "budget.near", name: "A session has used nine tenths of a budget" },
+  { value: "training.drift", name: "Sampling and training drift apart" },
+  { value: "alert.raised", name: "An alert of a session is raised" },
+  { value: "checkpoint.committed", name: "A checkpoint is committed" },
+  { value: "checkpoint.failed", name: "A checkpoint fails" },
+];
 
 export function CreateWebhook({
   open,
@@ -84,9 +95,7 @@ function WebhookForm({ error, busy, onSubmit }: WebhookFormProps) {
         placeholder="https://example.org/hooks/training"
         maxLength={2000}
         value={url}
-        onChange={(event) => {
-          setUrl(event.target.value);
-        }}
+        onChange={setUrl}
         description="It gets a POST, and any answer from 200 to 299 within ten seconds counts. Others are tried again for two days."
         error={fields.url}
       />

@@ -4,13 +4,28 @@ import { ChevronRight, Trash2 } from "lucide-react";
 import { Collapsible } from "radix-ui";
 import type { Delivery, Webhook } from "../../api/types";
 import { deliveriesQuery } from "../../api/webhooks";
-import { Badge } from "../../ui/badge";
+import { Badge, type Tone } from "../../ui/badge";
 import { Confirm } from "../../ui/dialog";
-import { ago, dateTime, number } from "../../ui/format";
+import { span, ago, dateTime, number } from "../../ui/format";
 import { IconButton } from "../../ui/icon-button";
 import { ErrorNotice } from "../../ui/notice";
 import { cell, headCell, Table } from "../../ui/table";
-import { outcome, TONES } from "./delivery-text";
+
+export const TONES: Record<Delivery["state"], Tone> = {
+  pending: "busy",
+  delivered: "good",
+  failed: "bad",
+};
+
+/** What came of the last try, and when the next one is. */
+export function outcome(delivery: Delivery, now = Date.now()): string {
+  const { state, status, error, next_at: nextAt } = delivery;
+  if (state === "delivered") return `returned ${String(status ?? "")}`.trim();
+  if (state === "failed") return `${error}, given up`;
+  if (!error || nextAt === null) return "on its way";
+  const leftS = (Date.parse(nextAt) - now) / 1000;
+  return leftS > 0 ? `${error}, again in ${span(Math.ceil(leftS))}` : `${error}, again now`;
+}
 
 interface WebhookEntryProps {
   webhook: Webhook;

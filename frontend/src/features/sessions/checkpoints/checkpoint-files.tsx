@@ -2,7 +2,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { downloadQuery, readDownload } from "../../../api/checkpoints";
 import type { Checkpoint } from "../../../api/types";
-import { save } from "../../../api/client";
+import { saveBlob } from "../../../api/client";
 import { Button } from "../../../ui/button";
 import { CopyBlock } from "../../../ui/copy";
 import { bytes, number, timeOfDay } from "../../../ui/format";
@@ -33,11 +33,8 @@ function ScriptForAll({ checkpoint }: { checkpoint: Checkpoint }) {
   const made = useMutation({
     mutationFn: () => readDownload(checkpoint.session_id, checkpoint.id),
     onSuccess: (download) => {
-      const url = URL.createObjectURL(
-        new Blob([downloadScript(download)], { type: "text/x-shellscript" }),
-      );
-      save(url, `${checkpoint.id}.sh`);
-      URL.revokeObjectURL(url);
+      const script = new Blob([downloadScript(download)], { type: "text/x-shellscript" });
+      saveBlob(script, `${checkpoint.id}.sh`);
     },
   });
   return (

@@ -1,10 +1,6 @@
 // One command that brings every file of a checkpoint and compares each with its hash.
 import type { CheckpointDownload } from "../../../api/types";
-
-/** For a POSIX shell: within single quotes everything stands for itself but a single quote. */
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
-}
+import { quoted } from "../../../ui/call-snippets";
 
 /** Run again with addresses that are still good, it goes on where it was cut off. Each file must begin before `expires_at`. */
 export function downloadScript({

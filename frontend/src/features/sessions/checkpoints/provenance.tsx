@@ -6,7 +6,7 @@ import type { Checkpoint, CheckpointProvenance } from "../../../api/types";
 import { CopyText } from "../../../ui/copy";
 import { dateTime, number } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
-import { UserText } from "../../../ui/user-text";
+import { UserText } from "../../../ui/plain-text";
 
 export function Provenance({ checkpoint }: { checkpoint: Checkpoint }) {
   const { data, error } = useQuery(provenanceQuery(checkpoint.session_id, checkpoint.id));

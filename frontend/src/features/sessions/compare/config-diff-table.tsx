@@ -1,11 +1,39 @@
 // The options of the runs beside each other: those that differ, and on request all.
 import type { Session } from "../../../api/types";
-import { useAddress, withPart } from "../../../ui/address-part";
+import { useAddress } from "../../../ui/address-part";
 import { Panel } from "../../../ui/panel";
 import { cell, headCell, Table } from "../../../ui/table";
-import { UserText } from "../../../ui/user-text";
+import { UserText } from "../../../ui/plain-text";
+import { valueText } from "../detail/option-rows";
 import { ShowAllButton } from "../show-all-button";
-import { diffRows } from "./config-diff";
+
+interface DiffRow {
+  name: string;
+  /** One for each run, in their order; empty where a run has no such option. */
+  values: string[];
+  differs: boolean;
+}
+
+/** Base model, budget and every option, those that differ first. */
+export function diffRows(sessions: readonly Session[]): DiffRow[] {
+  const asked = sessions.map((session) => ({
+    "base model": session.base_model,
+    "began from": session.started_from?.checkpoint_id ?? "base model",
+    ...Object.fromEntries(
+      Object.entries(session.budget).map(([name, value]) => [`budget ${name}`, value]),
+    ),
+    ...session.config,
+  })) as Record<string, Parameters<typeof valueText>[0] | undefined>[];
+  const names = [...new Set(asked.flatMap((options) => Object.keys(options)))];
+  const rows = names.map((name): DiffRow => {
+    const values = asked.map((options) => {
+      const value = options[name];
+      return value === undefined ? "" : valueText(value);
+    });
+    return { name, values, differs: new Set(values).size > 1 };
+  });
+  return rows.sort((a, b) => Number(b.differs) - Number(a.differs));
+}
 
 export function ConfigDiffTable({
   sessions,
@@ -28,9 +56,7 @@ export function ConfigDiffTable({
           fewer="Show what differs"
           count={rows.length}
           onToggle={() => {
-            setAddress((before) => withPart(before, "options", all ? "" : "all"), {
-              replace: true,
-            });
+            setAddress({ options: all ? "" : "all" });
           }}
         />
       }

@@ -1,20 +1,17 @@
 // What the runs answer to the same held-out task: the newest evaluation episode of each, beside each other.
 import { useQueries } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
-import { unwrap, api } from "../../../api/client";
+import { episodesRead } from "../../../api/episodes";
 import type { Episode } from "../../../api/types";
-import { useAddress, withPart } from "../../../ui/address-part";
+import { useAddress } from "../../../ui/address-part";
 import { inputClass } from "../../../ui/field";
 import { number } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { answerQuery, AnswerTokens } from "../episodes/answer-tokens";
-import { sampledRuns } from "../episodes/common-prefix";
+import { visible, UserText } from "../../../ui/plain-text";
+import { answerQuery, AnswerTokens, sampledRuns } from "../episodes/answer-tokens";
 import { MeasureChoice } from "../episodes/measure-choice";
-import { visible } from "../../../ui/plain-text";
-import { UserText } from "../../../ui/user-text";
 import { measureOf, scaleOf } from "../episodes/token-heat";
-import { evalTasks } from "./eval-tasks";
 import type { Compared } from "./overlay-charts";
 
 const LOOKED_AT = 200; // the newest evaluation episodes of each run
@@ -22,30 +19,14 @@ const LOOKED_AT = 200; // the newest evaluation episodes of each run
 function evalEpisodesQuery(id: string) {
   return {
     queryKey: ["session", id, "evaluation episodes"],
-    queryFn: () =>
-      unwrap(
-        api.GET("/v1/sessions/{session_id}/episodes", {
-          params: {
-            path: { session_id: id },
-            query: { eval: true, sort: "newest", limit: LOOKED_AT },
-          },
-        }),
-      ),
+    queryFn: () => episodesRead(id, { eval: true, sort: "newest", limit: LOOKED_AT }),
   };
 }
 
 function evalEpisodeQuery(id: string, task: string) {
   return {
     queryKey: ["session", id, "evaluation episodes", task],
-    queryFn: () =>
-      unwrap(
-        api.GET("/v1/sessions/{session_id}/episodes", {
-          params: {
-            path: { session_id: id },
-            query: { eval: true, fate: ["eval"], task, sort: "newest", limit: 1 },
-          },
-        }),
-      ),
+    queryFn: () => episodesRead(id, { eval: true, fate: ["eval"], task, sort: "newest", limit: 1 }),
     enabled: task !== "",
   };
 }
@@ -78,8 +59,7 @@ export function EvalAnswers({ runs }: { runs: readonly Compared[] }) {
                   className={`${inputClass} max-w-96 text-sm`}
                   value={task}
                   onChange={(event) => {
-                    const chosen = event.target.value;
-                    setAddress((before) => withPart(before, "task", chosen), { replace: true });
+                    setAddress({ task: event.target.value });
                   }}
                 >
                   {!tasks.some((one) => one.task === task) && (
@@ -172,4 +152,21 @@ function EpisodeFacts({ id, episode }: { id: string; episode: Episode }) {
       · version {number(episode.policy_version_last)} · {number(episode.sampled_tokens)} tokens
     </p>
   );
+}
+
+interface EvalTask {
+  task: string;
+  /** How many of the runs have played it. */
+  runs: number;
+}
+
+export function evalTasks(lists: readonly (readonly Episode[])[]): EvalTask[] {
+  const counts = new Map<string, number>();
+  for (const episodes of lists) {
+    const played = new Set(episodes.flatMap((episode) => (episode.task ? [episode.task] : [])));
+    for (const task of played) counts.set(task, (counts.get(task) ?? 0) + 1);
+  }
+  return [...counts]
+    .map(([task, runs]) => ({ task, runs }))
+    .sort((a, b) => b.runs - a.runs || a.task.localeCompare(b.task));
 }

@@ -7,19 +7,42 @@ import {
   type Totals,
 } from "../../../api/metrics";
 import { hasEnded } from "../../../api/sessions";
-import { spendingQuery } from "../../../api/spending";
-import type { Spending } from "../../../api/types";
+import { spendingQuery } from "../../../api/usage";
+import type { MetricColumns, Spending } from "../../../api/types";
 import { money, number, span } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { visible } from "../../../ui/plain-text";
+import { visible, UserText } from "../../../ui/plain-text";
 import { SortedTable, type SortedColumn } from "../../../ui/sorted-table";
 import { cell, headCell } from "../../../ui/table";
-import { UserText } from "../../../ui/user-text";
 import { StateBadge } from "../state-badge";
-import { bestStep } from "./best-step";
 import type { Compared } from "./overlay-charts";
+
+/** The highest mean reward of one step, and where it was: a stretch where steps were put together. */
+export function bestStep({
+  columns,
+  steps,
+}: MetricColumns): { reward: number; place: string } | null {
+  const column = columns.reward_mean;
+  if (!column) return null;
+  const values = column.high ?? column.last;
+  let best = -1;
+  values.forEach((value, at) => {
+    if (value !== null && (best < 0 || value > (values[best] ?? -Infinity))) best = at;
+  });
+  const reward = values[best];
+  if (reward === null || reward === undefined) return null;
+  const last = steps[best] ?? 0;
+  const first = (steps[best - 1] ?? 0) + 1;
+  return {
+    reward,
+    place:
+      column.high && first < last
+        ? `steps ${String(first)} to ${String(last)}`
+        : `step ${String(last)}`,
+  };
+}
 
 /** A run with what was measured of it, as far as it has arrived. */
 interface Measured {

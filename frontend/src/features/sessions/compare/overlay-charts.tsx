@@ -9,15 +9,14 @@ import {
 } from "../../../api/metrics";
 import { hasEnded } from "../../../api/sessions";
 import type { Evaluation, MetricColumns, Session } from "../../../api/types";
-import { useAddress, withPart } from "../../../ui/address-part";
-import { axisOf } from "../../../ui/chart-axis";
+import { useAddress } from "../../../ui/address-part";
+import { axisOf, zoomOf, zoomText, type Range } from "../../../ui/chart-axis";
 import { Chart } from "../../../ui/chart";
 import { ChartControls, isLog } from "../../../ui/chart-controls";
 import { overlaid, type Series } from "../../../ui/chart-data";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
-import { zoomOf, zoomText, type Range } from "../../../ui/chart-zoom";
 import { useSmoothing } from "../../../ui/smoothing";
 import { fetchPlots } from "../../../ui/use-plot";
 import { PlotGrid } from "../detail/plot-grid";
@@ -67,7 +66,7 @@ export function OverlayCharts({ runs }: { runs: readonly Compared[] }) {
     [columns, finer, zoom],
   );
   const onZoom = (range: Range | null) => {
-    setAddress((before) => withPart(before, "zoom", zoomText(range)), { replace: true });
+    setAddress({ zoom: zoomText(range) });
   };
   // All of these stay the same until new data comes: a chart is drawn anew only then.
   const reward = useMemo(

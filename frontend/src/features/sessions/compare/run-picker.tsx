@@ -3,8 +3,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearchParams } from "react-router";
 import { sessionsQuery } from "../../../api/sessions";
 import { inputClass } from "../../../ui/field";
-import { visible } from "../../../ui/plain-text";
-import { UserText } from "../../../ui/user-text";
+import { visible, UserText } from "../../../ui/plain-text";
 import { colourOf, MAX_RUNS, runsOf, withRuns } from "./compared-runs";
 
 /** What runs are offered from. */

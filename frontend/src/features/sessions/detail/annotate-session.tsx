@@ -6,12 +6,11 @@ import { sessionQuery, sessionsKey, updateSession } from "../../../api/sessions"
 import type { Session, SessionUpdate } from "../../../api/types";
 import { Button } from "../../../ui/button";
 import { Dialog } from "../../../ui/dialog";
-import { Field, inputClass, TextField } from "../../../ui/field";
+import { TextArea, TextField } from "../../../ui/field";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { UserText } from "../../../ui/user-text";
+import { UserText } from "../../../ui/plain-text";
 import { useMayWrite } from "../../../use-may-write";
-import { tagsTyped } from "./typed-tags";
 
 export function useUpdate(id: string, onSaved?: () => void) {
   const client = useQueryClient();
@@ -117,9 +116,7 @@ function AnnotateForm({ session, onSaved }: { session: Session; onSaved: () => v
         value={name}
         placeholder={session.id}
         error={fields.name}
-        onChange={(event) => {
-          setName(event.target.value);
-        }}
+        onChange={setName}
       />
       <TextField
         label="Tags"
@@ -127,23 +124,16 @@ function AnnotateForm({ session, onSaved }: { session: Session; onSaved: () => v
         maxLength={900}
         value={tags}
         error={wrongTag}
-        onChange={(event) => {
-          setTags(event.target.value);
-        }}
+        onChange={setTags}
       />
-      <Field label="Notes" error={fields.notes}>
-        {(input) => (
-          <textarea
-            {...input}
-            className={`${inputClass} h-48! py-1.5`}
-            maxLength={20_000}
-            value={notes}
-            onChange={(event) => {
-              setNotes(event.target.value);
-            }}
-          />
-        )}
-      </Field>
+      <TextArea
+        label="Notes"
+        className="h-48! py-1.5"
+        maxLength={20_000}
+        value={notes}
+        error={fields.notes}
+        onChange={setNotes}
+      />
       <div className="flex justify-end">
         <Button type="submit" look="primary" disabled={update.isPending}>
           Save
@@ -151,4 +141,16 @@ function AnnotateForm({ session, onSaved }: { session: Session; onSaved: () => v
       </div>
     </form>
   );
+}
+
+/** Tags out of what is typed with commas between: each once, without blanks around. */
+export function tagsTyped(text: string): string[] {
+  return [
+    ...new Set(
+      text
+        .split(",")
+        .map((tag) => tag.trim())
+        .filter(Boolean),
+    ),
+  ];
 }

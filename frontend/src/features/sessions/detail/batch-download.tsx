@@ -43,8 +43,8 @@ export function BatchDownload({ session, lastStep }: BatchDownloadProps) {
           placeholder="no step yet"
           disabled={!isReady}
           value={typed ?? batch}
-          onChange={(event) => {
-            setTyped(event.target.value);
+          onChange={(value) => {
+            setTyped(value);
             save.reset();
           }}
         />

@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { ApiError } from "../../../api/errors";
-import { marksQuery } from "../../../api/marks";
+import { marksQuery } from "../../../api/metrics";
 import { isExported } from "../../../api/offline";
 import { changeConfig, hasEnded } from "../../../api/sessions";
 import type { ConfigUpdate, Session } from "../../../api/types";
@@ -68,18 +68,14 @@ function ChangeForm({ id }: { id: string }) {
           inputMode="decimal"
           value={rate}
           error={fields.learning_rate}
-          onChange={(event) => {
-            setRate(event.target.value);
-          }}
+          onChange={setRate}
         />
         <TextField
           label="KL coefficient"
           inputMode="decimal"
           value={kl}
           error={fields.kl_coef}
-          onChange={(event) => {
-            setKl(event.target.value);
-          }}
+          onChange={setKl}
         />
       </div>
       <div className="flex items-center justify-between gap-3">

@@ -1,7 +1,7 @@
 // What evaluations came to by task: the latest of each set beside its first, which tells what training changed where.
 import type { Evaluation } from "../../../api/types";
 
-export interface EvaluatedTask {
+interface EvaluatedTask {
   task: string;
   /** Mean reward at the first evaluation of the set; null where it did not play this task, or is the latest itself. */
   before: number | null;

@@ -1,5 +1,5 @@
 // Which groups of a live run are filling, and how far each is.
-import type { NowEpisodes } from "../../../api/now";
+import type { NowEpisodes } from "../../../api/episodes";
 import type { Episode } from "../../../api/types";
 import { groupName } from "../episodes/first-line";
 

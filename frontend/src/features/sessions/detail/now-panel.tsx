@@ -2,15 +2,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { Link } from "react-router";
-import { nowQuery } from "../../../api/now";
-import type { Episode, Session } from "../../../api/types";
+import { nowQuery } from "../../../api/episodes";
+import { isExported } from "../../../api/offline";
+import type { Episode, Session, SessionState } from "../../../api/types";
 import type { SessionRecord } from "../../../live/record";
 import { ago, number, span } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { UserText } from "../../../ui/user-text";
-import { firstLine, nameOf } from "../episodes/first-line";
+import { UserText } from "../../../ui/plain-text";
 import { FateBadge } from "../episodes/fate-badge";
+import { firstLine, nameOf } from "../episodes/first-line";
 import { fillingGroups, fullGroups, lastEnded, type FillingGroup } from "./filling-groups";
 
 const GROUPS = 8;
@@ -138,4 +139,11 @@ function Ended({ id, episode }: { id: string; episode: Episode }) {
       </span>
     </li>
   );
+}
+
+const WORKING: readonly SessionState[] = ["provisioning", "loading", "ready", "stopping"];
+
+/** Which runs’ pages tell what the run is at now: those that train and have a runtime, which does something. */
+export function hasNow({ kind, state }: Session): boolean {
+  return kind === "episodes" && !isExported && WORKING.includes(state);
 }

@@ -2,7 +2,7 @@
 import type { Session } from "../../../api/types";
 import { byPath, type ConfigField, type OptionValue } from "../config-fields";
 
-export interface OptionRow {
+interface OptionRow {
   name: string;
   value: string;
   /** As text; empty where this page does not know the option. */

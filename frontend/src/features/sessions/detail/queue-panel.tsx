@@ -1,13 +1,12 @@
 // How far the queue of tasks is, who plays it, and what failed in it. Hidden where nothing was ever queued.
 import { useQuery } from "@tanstack/react-query";
-import { isUsed, missingWorkers, tasksQuery } from "../../../api/tasks";
+import { isUsed, missingWorkers, tasksQuery, type TaskKind } from "../../../api/tasks";
 import type { Session } from "../../../api/types";
 import { Badge } from "../../../ui/badge";
 import { CopyBlock } from "../../../ui/copy";
 import { number } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
-import { UserText } from "../../../ui/user-text";
-import { workerCommand } from "./worker-command";
+import { UserText } from "../../../ui/plain-text";
 
 export function QueuePanel({ session }: { session: Session }) {
   const { data: counts } = useQuery(tasksQuery(session));
@@ -62,4 +61,9 @@ export function QueuePanel({ session }: { session: Session }) {
       )}
     </Panel>
   );
+}
+
+/** It ends with the session. */
+export function workerCommand(sessionId: string, kind: TaskKind): string {
+  return `tinkerscript worker my_agent:run --session ${sessionId}${kind === "judged" ? " --judge my_judge:rank" : ""}`;
 }

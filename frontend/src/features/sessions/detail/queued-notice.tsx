@@ -1,11 +1,11 @@
 // Why a run that is queued does not start yet: who has the runtimes, a quota that holds it, an operator who works.
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
-import { capacityQuery } from "../../../api/capacity";
+import { capacityQuery } from "../../../api/server";
 import type { Capacity, Session } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { Notice } from "../../../ui/notice";
-import { UserText } from "../../../ui/user-text";
+import { UserText } from "../../../ui/plain-text";
 
 const NAMED = 3;
 

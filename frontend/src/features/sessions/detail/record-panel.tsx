@@ -5,7 +5,7 @@ import { useRef } from "react";
 import { Link } from "react-router";
 import { endedEpisodeQuery } from "../../../api/episodes";
 import { downloadBatch } from "../../../api/sessions";
-import type { SessionRecord, TimelineEntry } from "../../../live/record";
+import type { TimelineEntry, SessionRecord } from "../../../live/record";
 import { Button } from "../../../ui/button";
 import { CutText } from "../../../ui/cut-text";
 import { dateTime, timeOfDay } from "../../../ui/format";
@@ -13,8 +13,21 @@ import { ErrorNotice } from "../../../ui/notice";
 import { visible } from "../../../ui/plain-text";
 import { useNear } from "../../../ui/use-near";
 import { questionOf } from "../episodes/first-line";
-import { askedOf } from "./asked-tasks";
 import { RuntimeLog } from "./runtime-log";
+
+const UNNAMED = /^prompt:[0-9a-f]{32}$/;
+
+/** The key of each, and an episode of it, which has the question. */
+export function askedOf({ data = {} }: TimelineEntry): { key: string; episodeId: string }[] {
+  const { tasks, episode_ids: ids } = data;
+  if (!Array.isArray(tasks) || !Array.isArray(ids)) return [];
+  return tasks.flatMap((key, at) => {
+    const episodeId: unknown = ids[at];
+    return typeof key === "string" && typeof episodeId === "string" && UNNAMED.test(key)
+      ? [{ key, episodeId }]
+      : [];
+  });
+}
 
 const LOOKS = {
   state: "shrink-0 font-medium",

@@ -2,10 +2,10 @@
 import type { Evaluation } from "../../../api/types";
 import type { Mark } from "../../../live/marks";
 import type { Axis } from "../../../ui/chart-axis";
-import type { Marker } from "../../../ui/chart-marks";
+import type { Marker } from "../../../ui/chart-markers";
 import { dateTime, number } from "../../../ui/format";
 
-export type MarkerKind = Mark["kind"] | "evaluation";
+type MarkerKind = Mark["kind"] | "evaluation";
 
 export const MARKER_KINDS: readonly { kind: MarkerKind; name: string; colour: string }[] = [
   { kind: "checkpoint", name: "Checkpoint", colour: "--series-3" },
@@ -16,7 +16,7 @@ export const MARKER_KINDS: readonly { kind: MarkerKind; name: string; colour: st
 ];
 
 /** When steps were recorded, in seconds since the session's creation. */
-export interface StepTimes {
+interface StepTimes {
   x: readonly number[];
   steps: readonly number[];
 }

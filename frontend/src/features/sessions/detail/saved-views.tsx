@@ -10,8 +10,7 @@ import { Button } from "../../../ui/button";
 import { Confirm, Dialog } from "../../../ui/dialog";
 import { TextField } from "../../../ui/field";
 import { ErrorNotice } from "../../../ui/notice";
-import { visible } from "../../../ui/plain-text";
-import { UserText } from "../../../ui/user-text";
+import { visible, UserText } from "../../../ui/plain-text";
 import { useMayWrite } from "../../../use-may-write";
 import { viewOf, withView } from "./view-parts";
 
@@ -125,14 +124,7 @@ function ViewRow({ view, onOpened }: { view: SavedView; onOpened: () => void }) 
     <li className="px-3 py-2">
       {name !== null ? (
         <form onSubmit={rename} className="flex flex-wrap items-end gap-2" noValidate>
-          <TextField
-            label={`New name of ${said}`}
-            maxLength={60}
-            value={name}
-            onChange={(event) => {
-              setName(event.target.value);
-            }}
-          />
+          <TextField label={`New name of ${said}`} maxLength={60} value={name} onChange={setName} />
           <Button type="submit" look="primary" disabled={update.isPending}>
             Rename
           </Button>
@@ -224,9 +216,7 @@ function SaveForm() {
         maxLength={60}
         value={name}
         error={fields.name}
-        onChange={(event) => {
-          setName(event.target.value);
-        }}
+        onChange={setName}
       />
       <div className="flex justify-end">
         <Button type="submit" look="primary" disabled={save.isPending}>

@@ -1,5 +1,6 @@
 // A program that starts a session with the same options, and ends it.
 import type { Session } from "../../../api/types";
+import { python } from "../../../ui/call-snippets";
 import { nested } from "../config-fields";
 
 const WIDTH = 88;
@@ -13,7 +14,7 @@ export function sdkProgram(
   const options = nested(Object.fromEntries(changed.map((path) => [path, at(config, path)])));
   const given = [
     JSON.stringify(session.started_from?.checkpoint_id ?? session.base_model),
-    ...Object.entries(options).map(([name, value]) => `${name}=${literal(value)}`),
+    ...Object.entries(options).map(([name, value]) => `${name}=${python(value)}`),
   ];
   const line = `with TinkerScript(${given.join(", ")}) as session:`;
   const begins =
@@ -30,16 +31,4 @@ ${begins}  # it ends with the block
 function at(config: Record<string, unknown>, path: string): unknown {
   const [name = "", part] = path.split(".");
   return part === undefined ? config[name] : (config[name] as Record<string, unknown>)[part];
-}
-
-/** A JSON string, number or list is one of Python too. */
-function literal(value: unknown): string {
-  if (value === null || value === undefined) return "None";
-  if (typeof value === "boolean") return value ? "True" : "False";
-  if (typeof value === "object" && !Array.isArray(value)) {
-    return `{${Object.entries(value)
-      .map(([name, one]) => `${JSON.stringify(name)}: ${literal(one)}`)
-      .join(", ")}}`;
-  }
-  return JSON.stringify(value);
 }

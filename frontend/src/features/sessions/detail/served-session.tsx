@@ -6,7 +6,7 @@ import { Fact } from "../../../ui/fact";
 import { number, span } from "../../../ui/format";
 import { EndpointPanel } from "../serving/endpoint-panel";
 import { hasEnded } from "../../../api/sessions";
-import { CreatedFact } from "./created-fact";
+import { CreatedFact } from "./session-facts";
 import { RecordPanel } from "./record-panel";
 
 export function ServedSession({ session, record }: { session: Session; record: SessionRecord }) {

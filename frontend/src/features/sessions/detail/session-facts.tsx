@@ -2,9 +2,8 @@
 import { Link } from "react-router";
 import type { Session, StepMetrics } from "../../../api/types";
 import { Fact } from "../../../ui/fact";
-import { number, seconds } from "../../../ui/format";
-import { UserText } from "../../../ui/user-text";
-import { CreatedFact } from "./created-fact";
+import { number, seconds, ago, dateTime, restartsText } from "../../../ui/format";
+import { UserText } from "../../../ui/plain-text";
 
 export function policyText(maxStaleness: number): string {
   if (maxStaleness === 0) return "newest weights only";
@@ -74,5 +73,16 @@ export function SessionFacts({
       </Fact>
       <CreatedFact session={session} />
     </dl>
+  );
+}
+
+/** The last of a session’s facts, whatever its kind. */
+export function CreatedFact({ session }: { session: Session }) {
+  return (
+    <Fact term="Created" note={restartsText(session.restarts)}>
+      <span className="text-sm" title={dateTime(session.created_at)}>
+        {ago(session.created_at)}
+      </span>
+    </Fact>
   );
 }

@@ -11,7 +11,7 @@ import { placeOf } from "./run-markers";
 export type Measure = Exclude<keyof StepMetrics, "step" | "metrics"> | `metrics/${string}`;
 
 /** Made of several measures of a step. */
-export type Derived = (step: StepMetrics) => number | null;
+type Derived = (step: StepMetrics) => number | null;
 
 /** Label, measure and colour of each line of a chart. */
 export type Line = readonly [label: string, measure: Measure | Derived, colour?: string];

@@ -3,7 +3,7 @@ import type { TinkerRun } from "../../../api/types";
 import { CopyButton, CopyText } from "../../../ui/copy";
 import { ago, dateTime, number } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
-import { UserText } from "../../../ui/user-text";
+import { UserText } from "../../../ui/plain-text";
 
 /** Who shares the session, each in the client's own words. */
 export function ClientsPanel({ run }: { run: TinkerRun | undefined }) {

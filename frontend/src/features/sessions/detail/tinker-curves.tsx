@@ -6,7 +6,7 @@ import type { ModelCalls, Session, TinkerModel, TinkerRun } from "../../../api/t
 import { useAddress } from "../../../ui/address-part";
 import { ChartControls, isLog } from "../../../ui/chart-controls";
 import type { Series } from "../../../ui/chart-data";
-import type { Range } from "../../../ui/chart-zoom";
+import type { Range } from "../../../ui/chart-axis";
 import { inputClass } from "../../../ui/field";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";

@@ -6,11 +6,11 @@ import { accountQuery } from "../../../api/account";
 import { annotateEpisode, timelinesQuery, withAnnotations } from "../../../api/episodes";
 import type { EpisodeAnnotation, Thumb } from "../../../api/types";
 import { Button } from "../../../ui/button";
-import { Field, inputClass } from "../../../ui/field";
+import { TextArea } from "../../../ui/field";
 import { ago, dateTime } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { UserText } from "../../../ui/user-text";
+import { UserText } from "../../../ui/plain-text";
 import { useMayWrite } from "../../../use-may-write";
 
 const THUMBS: { value: Thumb; sign: LucideIcon; name: string }[] = [
@@ -111,19 +111,13 @@ function OwnAnnotation({
           </Button>
         ))}
       </div>
-      <Field label="Your comment">
-        {(input) => (
-          <textarea
-            {...input}
-            className={`${inputClass} h-20! py-1.5`}
-            maxLength={4000}
-            value={comment}
-            onChange={(event) => {
-              setComment(event.target.value);
-            }}
-          />
-        )}
-      </Field>
+      <TextArea
+        label="Your comment"
+        className="h-20! py-1.5"
+        maxLength={4000}
+        value={comment}
+        onChange={setComment}
+      />
       <div className="flex items-center justify-end gap-3">
         <Button type="submit" disabled={save.isPending || isSaved}>
           Save comment

@@ -1,11 +1,10 @@
-// The beginning of an answer, token by token in the colours of a measure, where several answers stand beside each other.
+// Answers beside each other: the beginning of each, token by token in the colours of a measure, and where they part.
 import { queryOptions } from "@tanstack/react-query";
 import { timelinesPage } from "../../../api/episodes";
 import type { EpisodeTimelines, TokenRun } from "../../../api/types";
 import { number } from "../../../ui/format";
-import { sampledRuns } from "./common-prefix";
 import { visible } from "../../../ui/plain-text";
-import { Piece } from "./piece";
+import { Piece } from "./token-line";
 import { heatOf, type Measure, type Scale } from "./token-heat";
 
 const TOKENS = 400; // of each run of an answer; its page has the rest
@@ -68,4 +67,25 @@ export function RunTokens({ run, from, to, measure, scale }: RunProps) {
       <Piece text={visible(piece)} />
     </span>
   ));
+}
+
+/** The runs that were sampled, in the order of the timelines. */
+export function sampledRuns(told: EpisodeTimelines): TokenRun[] {
+  return told.timelines.flatMap((timeline) => timeline.runs.filter((run) => run.call !== null));
+}
+
+/** How many tokens all of these sequences begin with; 0 where there are fewer than two. */
+export function commonPrefix(sequences: number[][]): number {
+  const [first, ...others] = sequences;
+  if (!first || others.length === 0) return 0;
+  let length = 0;
+  while (length < first.length && others.every((other) => other[length] === first[length]))
+    length += 1;
+  return length;
+}
+
+/** Where sequences that begin alike part; 0 where they are all the same, or only one is there: nothing parts then. */
+export function partingAt(sequences: number[][]): number {
+  const shared = commonPrefix(sequences);
+  return sequences.some((each) => each.length > shared) ? shared : 0;
 }

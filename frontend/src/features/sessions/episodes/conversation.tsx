@@ -3,7 +3,7 @@ import { useCallback, useEffect, useMemo, useState, type MouseEvent } from "reac
 import type { EpisodeOutline, TokenTimeline, TrajectoryCall } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
-import { useAddress, withPart } from "../../../ui/address-part";
+import { useAddress } from "../../../ui/address-part";
 import { MeasureChoice } from "./measure-choice";
 import { Minimap } from "./minimap";
 import { wholeScale, type Place } from "./outline";
@@ -45,15 +45,10 @@ export function Conversation({ timelines, calls, outline, isWhole }: Props) {
 
   const choose = useCallback(
     (inLine: number, at: number | null) => {
-      setAddress(
-        (before) =>
-          withPart(
-            withPart(before, "line", at === null || inLine === 0 ? "" : String(inLine)),
-            "token",
-            at === null ? "" : String(at),
-          ),
-        { replace: true },
-      );
+      setAddress({
+        line: at === null || inLine === 0 ? "" : String(inLine),
+        token: at === null ? "" : String(at),
+      });
     },
     [setAddress],
   );

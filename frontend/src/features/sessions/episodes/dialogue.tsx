@@ -5,8 +5,7 @@ import { CopyButton } from "../../../ui/copy";
 import { CutText } from "../../../ui/cut-text";
 import { number } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
-import { beginning, visible } from "../../../ui/plain-text";
-import { UserText } from "../../../ui/user-text";
+import { beginning, visible, UserText } from "../../../ui/plain-text";
 import { threadsOf, turnText, type Part, type Turn } from "./turns";
 
 const LONG = 400; // characters of a result: more of it is folded

@@ -3,12 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { facetsQuery, type EpisodeFilter } from "../../../api/episodes";
 import type { EpisodeFacets as Facets } from "../../../api/types";
-import { useAddress, withPart } from "../../../ui/address-part";
+import { useAddress } from "../../../ui/address-part";
 import { Button } from "../../../ui/button";
 import { number } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
-import { visible } from "../../../ui/plain-text";
-import { UserText } from "../../../ui/user-text";
+import { visible, UserText } from "../../../ui/plain-text";
 import { FATES, SORTS } from "./episode-filter";
 import { rewardBars } from "./reward-bars";
 
@@ -77,7 +76,7 @@ function Rewards({ facets }: { facets: Facets }) {
   const { bars, columns } = rewardBars(facets.rewards);
   const isNarrowed = address.has("reward_min") || address.has("reward_max");
   const narrow = (lowest: string, highest: string) => {
-    setAddress((before) => withPart(withPart(before, "reward_min", lowest), "reward_max", highest));
+    setAddress({ reward_min: lowest, reward_max: highest }, { replace: false });
   };
   const [first, last] = [bars[0], bars[bars.length - 1]];
   return (
@@ -165,7 +164,7 @@ function Chips({ name, label, choices, children }: ChipsProps) {
               title={title}
               className={`flex max-w-48 items-center gap-1.5 rounded border px-1.5 py-0.5 ${isChosen ? "border-accent bg-accent-soft text-accent" : "border-line hover:bg-sunken"}`}
               onClick={() => {
-                setAddress((before) => withPart(before, name, isChosen ? "" : value));
+                setAddress({ [name]: isChosen ? "" : value }, { replace: false });
               }}
             >
               <span className="truncate">{shown}</span>

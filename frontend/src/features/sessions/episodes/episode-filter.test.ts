@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { asked } from "../../../../scripts/asked";
 import { episodesPage } from "../../../api/episodes";
-import { filterOf, listPart, neighbours } from "./episode-filter";
+import { filterOf, listPart } from "./episode-filter";
 
 test("an address without a filter asks for the newest", async () => {
   expect(filterOf(new URLSearchParams())).toEqual([]);
@@ -43,10 +43,4 @@ test("a link to an episode takes the list with it, and nothing else", () => {
       (metric) => filterOf(new URLSearchParams({ metric })).length,
     ),
   ).toEqual([1, 1, 0, 0, 0, 0]);
-});
-
-test("the episodes before and after are those of the list", () => {
-  expect(neighbours(["a", "b", "c"], "b")).toEqual({ previous: "a", next: "c", at: 1 });
-  expect(neighbours(["a", "b"], "a")).toEqual({ previous: null, next: "b", at: 0 });
-  expect(neighbours(["a"], "elsewhere")).toEqual({ previous: null, next: null, at: -1 });
 });

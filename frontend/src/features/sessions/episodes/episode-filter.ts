@@ -69,12 +69,3 @@ export function listPart(address: URLSearchParams): string {
   ]).toString();
   return text && `?${text}`;
 }
-
-/** The neighbours of an episode in the list that it was opened from. */
-export function neighbours(
-  ids: string[],
-  id: string,
-): { previous: string | null; next: string | null; at: number } {
-  const at = ids.indexOf(id);
-  return { previous: ids[at - 1] ?? null, next: at < 0 ? null : (ids[at + 1] ?? null), at };
-}

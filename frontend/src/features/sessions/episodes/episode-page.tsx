@@ -1,32 +1,28 @@
 // One episode, down to the token. The address holds the chosen token, the colours, and the list that it was opened from.
-import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
-import { useEffect, useMemo } from "react";
-import { Link, useLocation, useNavigate, useParams, useSearchParams } from "react-router";
-import { neighboursQuery, timelinesQuery } from "../../../api/episodes";
+import { useQuery, type QueryClient } from "@tanstack/react-query";
+import { Link, useParams, useSearchParams } from "react-router";
+import { timelinesQuery } from "../../../api/episodes";
 import { isExported } from "../../../api/offline";
 import { hasEnded, sessionQuery } from "../../../api/sessions";
-import type { Episode, EpisodeNeighbours, EpisodeTimelines } from "../../../api/types";
+import type { Episode, EpisodeTimelines } from "../../../api/types";
 import { ButtonLink } from "../../../ui/button";
 import { CopyText } from "../../../ui/copy";
-import { Facts } from "./facts";
 import { number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice, Notice } from "../../../ui/notice";
+import { visible, UserText } from "../../../ui/plain-text";
 import { useTitle } from "../../../ui/use-title";
-import { EpisodeSide } from "./episode-side";
-import { filterOf, listPart } from "./episode-filter";
-import { GroupNeighbours } from "./group-neighbours";
-import { FateBadge } from "./fate-badge";
-import { EpisodeViews } from "./episode-views";
-import { groupName, nameOf } from "./first-line";
-import { groupPath, stepPath } from "./places";
-import { PreviousNext } from "./previous-next";
-import { visible } from "../../../ui/plain-text";
-import { UserText } from "../../../ui/user-text";
-import { RefusedCalls } from "./refused-calls";
-import { SessionCrumb } from "../session-crumb";
-import { useTokens } from "./use-tokens";
 import { useMayWrite } from "../../../use-may-write";
+import { SessionCrumb } from "../session-crumb";
+import { listPart } from "./episode-filter";
+import { EpisodeSide } from "./episode-side";
+import { EpisodeViews } from "./episode-views";
+import { Facts } from "../../../ui/fact";
+import { FateBadge } from "./fate-badge";
+import { groupName, nameOf } from "./first-line";
+import { GroupNeighbours, ListNeighbours } from "./neighbours";
+import { groupPath, stepPath } from "./places";
+import { useTokens } from "./use-tokens";
 
 export function episodeWarm(
   client: QueryClient,
@@ -73,7 +69,7 @@ export function EpisodePage() {
       ) : (
         <>
           <SessionCrumb session={session} id={id} trail={[episodeId]} list={listPart(address)} />
-          <Neighbours id={id} episodeId={episodeId} />
+          <ListNeighbours id={id} episodeId={episodeId} />
         </>
       )}
       {!loaded && !error && <Loading />}
@@ -172,30 +168,27 @@ function versions({ policy_version_first: first, policy_version_last: last }: Ep
   return first === last ? String(first) : `${String(first)}–${String(last)}`;
 }
 
-/** J and K, and the same as buttons: through the list that stands in the address, after a reload and from a link too. */
-function Neighbours({ id, episodeId }: { id: string; episodeId: string }) {
-  const [address] = useSearchParams();
-  const navigate = useNavigate();
-  const client = useQueryClient();
-  const came = useLocation().state as Partial<EpisodeNeighbours> | null; // while the neighbours are asked for: the one it came from
-  const filter = useMemo(() => filterOf(address), [address]);
-  const { data } = useQuery(neighboursQuery(id, episodeId, filter));
-  const { previous, next } = data ?? { previous: came?.previous, next: came?.next };
-  useEffect(() => {
-    for (const beside of [data?.previous, data?.next])
-      if (beside) void client.prefetchQuery(neighboursQuery(id, beside, filter));
-  }, [client, id, data, filter]);
-  const onGo = (to: string) => {
-    const kept = new URLSearchParams(address);
-    for (const name of ["token", "line"]) kept.delete(name);
-    void navigate(
-      { pathname: `/sessions/${id}/episodes/${to}`, search: kept.toString() },
-      { state: to === next ? { previous: episodeId } : { next: episodeId } },
-    );
-  };
+/** How many of its calls were refused, and the last messages, the latest first. */
+export function RefusedCalls({
+  refused,
+}: {
+  refused: EpisodeTimelines["episode"]["refused"] | undefined;
+}) {
+  if (!refused) return null; // a record of an older server has none
   return (
-    <div className="flex items-center gap-2 max-sm:my-2 sm:float-right">
-      <PreviousNext previous={previous} next={next} onGo={onGo} />
+    <div className="mt-4">
+      <Notice
+        tone="warn"
+        title={`${number(refused.count)} ${refused.count === 1 ? "call was" : "calls were"} refused`}
+      >
+        <ul className="space-y-1">
+          {[...refused.last].reverse().map((call) => (
+            <li key={`${String(call.at)} ${call.path}`} className="wrap-anywhere">
+              {visible(call.message)} ({call.status}, {visible(call.path)})
+            </li>
+          ))}
+        </ul>
+      </Notice>
     </div>
   );
 }

@@ -1,12 +1,19 @@
-// Beside an episode's conversation: rewards by agent and call, what the agent reported, how the calls merged, drift.
+// Beside an episode’s conversation: rewards by agent and call, what the agent reported, how the calls merged, drift; and erasing it.
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useRef } from "react";
+import { useNavigate, useSearchParams } from "react-router";
+import { eraseEpisode } from "../../../api/episodes";
+import { ApiError } from "../../../api/errors";
 import type { EpisodeTimelines } from "../../../api/types";
-import { number, seconds } from "../../../ui/format";
-import { Panel } from "../../../ui/panel";
-import { visible } from "../../../ui/plain-text";
-import { UserText } from "../../../ui/user-text";
-import { AnnotationsPanel } from "./annotations-panel";
-import { EraseEpisode } from "./erase-episode";
+import { Button } from "../../../ui/button";
 import { CutText } from "../../../ui/cut-text";
+import { Confirm } from "../../../ui/dialog";
+import { number, seconds } from "../../../ui/format";
+import { ErrorNotice } from "../../../ui/notice";
+import { Panel } from "../../../ui/panel";
+import { visible, UserText } from "../../../ui/plain-text";
+import { AnnotationsPanel } from "./annotations-panel";
+import { listPart } from "./episode-filter";
 
 export function EpisodeSide({
   id,
@@ -142,5 +149,50 @@ function Labels({ labels }: { labels: unknown }) {
         ))}
       </dl>
     </details>
+  );
+}
+
+/** For those who may, while its session is ready or once it has ended. */
+function EraseEpisode({ id, episodeId }: { id: string; episodeId: string }) {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const [address] = useSearchParams();
+  const hasTried = useRef(false);
+  const erase = useMutation({
+    meta: { done: "The episode is erased" },
+    mutationFn: async () => {
+      try {
+        await eraseEpisode(id, episodeId);
+      } catch (problem) {
+        // An erasure goes on where its connection was lost: the second try finds nothing.
+        if (!(hasTried.current && problem instanceof ApiError && problem.status === 404))
+          throw problem;
+      } finally {
+        hasTried.current = true;
+      }
+    },
+    onSuccess: async () => {
+      await navigate(`/sessions/${id}/episodes${listPart(address)}`);
+      client.removeQueries({ queryKey: ["session", id, "timelines", episodeId] });
+      await client.invalidateQueries({ queryKey: ["session", id, "episodes"] });
+    },
+  });
+  return (
+    <div className="space-y-2">
+      <ErrorNotice error={erase.error} />
+      <Confirm
+        trigger={
+          <Button look="danger" disabled={erase.isPending}>
+            {erase.isPending ? "Erasing…" : "Erase episode"}
+          </Button>
+        }
+        title="Erase this episode?"
+        description="Its prompts, answers, rewards and annotations are removed from the database, the object store and the archive. What the model learned from it stays. This cannot be undone."
+        action="Erase episode"
+        onConfirm={() => {
+          erase.mutate();
+        }}
+      />
+    </div>
   );
 }

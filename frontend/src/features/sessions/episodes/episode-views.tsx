@@ -1,9 +1,11 @@
 // What was said in an episode, to be read; and its tokens, each with what is known of it. The address names which.
 import { useState } from "react";
 import type { EpisodeTimelines } from "../../../api/types";
-import { useAddress, withPart } from "../../../ui/address-part";
+import { useAddress } from "../../../ui/address-part";
+import { Button } from "../../../ui/button";
+import { Loading } from "../../../ui/loading";
+import { Conversation } from "./conversation";
 import { Dialogue } from "./dialogue";
-import { EpisodeTokens } from "./episode-tokens";
 import type { ShownTokens } from "./use-tokens";
 
 const TAB =
@@ -37,16 +39,7 @@ export function EpisodeViews({
   }
   const choose = (view: "read" | "tokens") => {
     setShown(view);
-    setAddress(
-      (before) =>
-        view === "tokens"
-          ? withPart(before, "view", view)
-          : ["view", "token", "line", "colour"].reduce(
-              (now, name) => withPart(now, name, ""),
-              before,
-            ),
-      { replace: true },
-    );
+    setAddress(view === "tokens" ? { view } : { view: "", token: "", line: "", colour: "" });
   };
   // Buttons and no tabs: the arrows are those of the tokens.
   return (
@@ -74,6 +67,34 @@ export function EpisodeViews({
         <Dialogue calls={loaded.calls} />
       ) : (
         <EpisodeTokens tokens={tokens} loaded={loaded} />
+      )}
+    </>
+  );
+}
+
+/** The tokens with the way to what is not loaded, before them and after them. */
+function EpisodeTokens({ tokens, loaded }: { tokens: ShownTokens; loaded: EpisodeTimelines }) {
+  const { showMore, showEarlier, isFetching, isPending } = tokens;
+  return (
+    <>
+      {showEarlier && (
+        <div className="mb-3 text-center">
+          <Button onClick={showEarlier}>Show earlier tokens</Button>
+        </div>
+      )}
+      <Conversation
+        timelines={loaded.timelines}
+        calls={loaded.calls}
+        outline={loaded.outline}
+        isWhole={!showMore && !showEarlier && !isPending}
+      />
+      {isPending && <Loading />}
+      {showMore && (
+        <div className="mt-3 text-center">
+          <Button onClick={showMore} disabled={isFetching}>
+            {isFetching ? "Loading…" : "Show more tokens"}
+          </Button>
+        </div>
       )}
     </>
   );

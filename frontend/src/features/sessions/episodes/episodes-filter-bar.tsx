@@ -1,6 +1,6 @@
 // Narrows and sorts the list of episodes; each change is in the address.
-import { useAddress, useTypedPart, withPart } from "../../../ui/address-part";
-import { inputClass } from "../../../ui/field";
+import { useAddress, useTypedPart } from "../../../ui/address-part";
+import { inputClass, Options } from "../../../ui/field";
 import { MoreFilters } from "../../../ui/more-filters";
 import { visible } from "../../../ui/plain-text";
 import { FATES, SORTS } from "./episode-filter";
@@ -12,7 +12,7 @@ export function EpisodesFilterBar({ measured }: { measured: readonly string[] })
   const choose = (name: string) => ({
     value: address.get(name) ?? "",
     onChange: (event: { target: { value: string } }) => {
-      setAddress((before) => withPart(before, name, event.target.value), { replace: true });
+      setAddress({ [name]: event.target.value });
     },
   });
   return (
@@ -35,7 +35,7 @@ export function EpisodesFilterBar({ measured }: { measured: readonly string[] })
           value=""
           onChange={(event) => {
             const name = event.target.value;
-            setAddress((before) => withColumn(before, name), { replace: true });
+            setAddress((before) => withColumn(before, name));
           }}
           choices={[
             { value: "", name: "Add or remove…" },
@@ -109,11 +109,7 @@ function Select({ label, choices, ...rest }: SelectProps) {
     <label className="text-xs text-muted">
       {label}
       <select className={`${inputClass} mt-0.5 block min-w-28 text-sm`} {...rest}>
-        {choices.map(({ value, name }) => (
-          <option key={value} value={value}>
-            {name}
-          </option>
-        ))}
+        <Options of={choices} />
       </select>
     </label>
   );

@@ -8,11 +8,10 @@ import { AnnotationMarks } from "./annotations-panel";
 import { FateBadge } from "./fate-badge";
 import { nameOf } from "./first-line";
 import { measureOfEpisode } from "./own-columns";
-import { beginning, visible } from "../../../ui/plain-text";
+import { beginning, visible, UserText } from "../../../ui/plain-text";
 import { usePrinting } from "../../../ui/theme";
 import { useNarrow } from "../../../ui/use-narrow";
 import { Word } from "../../../ui/word";
-import { UserText } from "../../../ui/user-text";
 import { useKeptScroll } from "./use-kept-scroll";
 import { useKeys } from "./use-keys";
 

@@ -12,7 +12,7 @@ const TONES: Record<string, Tone> = {
   expired: "warn",
 };
 
-export function fateOf(episode: Episode): string {
+function fateOf(episode: Episode): string {
   if (episode.state !== "completed") return episode.state;
   return episode.fate === "accepted" || episode.fate === null ? "waiting" : episode.fate;
 }

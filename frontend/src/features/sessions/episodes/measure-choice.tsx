@@ -1,7 +1,7 @@
 // By what the tokens are coloured, and what the colours say.
-import { inputClass } from "../../../ui/field";
+import { inputClass, Options } from "../../../ui/field";
 import { number } from "../../../ui/format";
-import { useAddress, withPart } from "../../../ui/address-part";
+import { useAddress } from "../../../ui/address-part";
 import { MEASURES, STRONG_RATIO, type Measure, type Scale } from "./token-heat";
 
 export function MeasureChoice({ measure, scale }: { measure: Measure; scale: Scale }) {
@@ -15,16 +15,10 @@ export function MeasureChoice({ measure, scale }: { measure: Measure; scale: Sca
           value={measure}
           onChange={(event) => {
             const chosen = event.target.value;
-            setAddress((before) => withPart(before, "colour", chosen === "logprob" ? "" : chosen), {
-              replace: true,
-            });
+            setAddress({ colour: chosen === "logprob" ? "" : chosen });
           }}
         >
-          {MEASURES.map(({ value, name }) => (
-            <option key={value} value={value}>
-              {name}
-            </option>
-          ))}
+          <Options of={MEASURES} />
         </select>
       </label>
       <Legend measure={measure} scale={scale} />

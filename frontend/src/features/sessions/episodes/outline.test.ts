@@ -11,7 +11,7 @@ import {
   stretchOf,
   wholeScale,
 } from "./outline";
-import { firstWhere } from "./use-view";
+import { firstWhere } from "./minimap";
 
 const OUTLINE: EpisodeOutline = {
   timelines: [7, 0, 5],

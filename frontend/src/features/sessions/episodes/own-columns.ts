@@ -1,8 +1,7 @@
 // What agents measured of each episode as columns of the list: those that the address names.
 import type { Episode } from "../../../api/types";
-import { withPart } from "../../../ui/address-part";
+import { withParts } from "../../../ui/address-part";
 
-const PART = "columns";
 const BY_AGENT = "rewards_by_agent/";
 const MOST = 8;
 
@@ -30,7 +29,7 @@ export function measureOfEpisode(
 /** Of `columns=["turns"]`; what cannot be read is none. */
 export function columnsIn(address: URLSearchParams): string[] {
   try {
-    const named: unknown = JSON.parse(address.get(PART) ?? "[]");
+    const named: unknown = JSON.parse(address.get("columns") ?? "[]");
     return Array.isArray(named)
       ? [...new Set(named.filter((name) => typeof name === "string"))].slice(0, MOST)
       : [];
@@ -43,5 +42,5 @@ export function columnsIn(address: URLSearchParams): string[] {
 export function withColumn(address: URLSearchParams, name: string): URLSearchParams {
   const now = columnsIn(address);
   const next = now.includes(name) ? now.filter((each) => each !== name) : [...now, name];
-  return withPart(address, PART, next.length > 0 ? JSON.stringify(next) : "");
+  return withParts(address, { columns: next.length > 0 ? JSON.stringify(next) : "" });
 }

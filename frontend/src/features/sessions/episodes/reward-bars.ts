@@ -4,7 +4,7 @@ import { number } from "../../../ui/format";
 
 const COLUMNS = 24; // as many as the server's buckets
 
-export interface RewardBar {
+interface RewardBar {
   lowest: number;
   highest: number;
   count: number;

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, useNavigate, useParams, useSearchParams } from "react-router";
 import { stepQuery } from "../../../api/episodes";
-import { resourcesQuery } from "../../../api/resources";
+import { resourcesQuery } from "../../../api/metrics";
 import { sessionQuery } from "../../../api/sessions";
 import type { Group, Session, Step } from "../../../api/types";
 import { ButtonLink } from "../../../ui/button";
@@ -11,16 +11,15 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Empty } from "../../../ui/panel";
 import { useTitle } from "../../../ui/use-title";
-import { withPart } from "../../../ui/address-part";
-import { Facts } from "./facts";
+import { withParts } from "../../../ui/address-part";
+import { Facts } from "../../../ui/fact";
 import { groupName } from "./first-line";
 import { GroupAnswers } from "./group-answers";
 import { groupPath, stepPath } from "./places";
-import { PreviousNext } from "./previous-next";
-import { visible } from "../../../ui/plain-text";
+import { PreviousNext } from "./neighbours";
+import { visible, UserText } from "../../../ui/plain-text";
 import { memoryAt, skippedText, spreadsOf } from "./spread";
 import { StepSpread } from "./step-spread";
-import { UserText } from "../../../ui/user-text";
 import { SessionCrumb } from "../session-crumb";
 
 const RESOURCES_KEPT_MS = 60_000;
@@ -64,7 +63,7 @@ export function StepPage() {
       <Navigate
         to={{
           pathname: groupPath(id, step, before),
-          search: withPart(address, "group", "").toString(),
+          search: withParts(address, { group: "" }).toString(),
         }}
         replace
       />

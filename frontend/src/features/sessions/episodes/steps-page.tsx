@@ -8,8 +8,7 @@ import { number, seconds } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty } from "../../../ui/panel";
-import { ShowOlder } from "../../../ui/show-older";
-import { cell, headCell, Table } from "../../../ui/table";
+import { ShowOlder, cell, headCell, Table } from "../../../ui/table";
 import { RunPage } from "../run-page";
 import { stepPath } from "./places";
 

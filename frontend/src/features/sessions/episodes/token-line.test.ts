@@ -1,5 +1,7 @@
+import { createElement } from "react";
+import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
-import { textAt, wholeAt } from "./token-line";
+import { Piece, textAt, wholeAt } from "./token-line";
 
 test("a token with a part of a character stands where its whole character does", () => {
   const run = {
@@ -16,4 +18,12 @@ test("a token with a part of a character stands where its whole character does",
     "⟨d8⟩",
   ]);
   expect(textAt({ pieces: ["", "x"], split_bytes: { 0: "e2 82" } }, 0)).toBe("⟨e2 82⟩"); // its character never comes
+});
+
+test("a line feed has a mark that can carry a colour, and stays what it is when it is copied", () => {
+  const shown = (text: string) => renderToStaticMarkup(createElement(Piece, { text }));
+  expect(shown("a\n\nb")).toBe(
+    'a<span data-newline="true"></span>\n<span data-newline="true"></span>\nb',
+  );
+  expect(shown("plain")).toBe("plain");
 });

@@ -1,11 +1,9 @@
 // One run of a timeline: context, grey and cut where it is long, or sampled tokens, each a span with its colour.
-import { memo } from "react";
+import { memo, Fragment } from "react";
 import type { TokenRun } from "../../../api/types";
 import { CutText } from "../../../ui/cut-text";
 import { number } from "../../../ui/format";
-import { visible } from "../../../ui/plain-text";
-import { UserText } from "../../../ui/user-text";
-import { Piece } from "./piece";
+import { visible, UserText } from "../../../ui/plain-text";
 import { heatOf, type Measure, type Scale } from "./token-heat";
 
 const BLOCK =
@@ -82,4 +80,20 @@ export function textAt(run: Pick<TokenRun, "pieces" | "split_bytes">, at: number
   if (run.pieces[at] !== "" || raw === undefined) return null;
   const whole = wholeAt(run, at);
   return run.pieces[whole] !== "" && run.split_bytes[whole] !== undefined ? "" : `⟨${raw}⟩`;
+}
+
+/** The text of one sampled token. A line feed has no width that could carry its colour: a mark stands at its place (styles.css). */
+export function Piece({ text }: { text: string }) {
+  if (!text.includes("\n")) return text;
+  return text.split("\n").map((line, at) => (
+    <Fragment key={at}>
+      {at > 0 && (
+        <>
+          <span data-newline />
+          {"\n"}
+        </>
+      )}
+      {line}
+    </Fragment>
+  ));
 }

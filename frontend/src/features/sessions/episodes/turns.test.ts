@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { TrajectoryCall } from "../../../api/types";
-import { readable } from "../../../ui/readable";
+import { readable } from "../../../ui/cut-text";
 import { threadsOf, turnText } from "./turns";
 
 function call(

@@ -1,6 +1,6 @@
 // The calls of an episode as conversations: who said what, what was thought, which tools were called and what they gave back.
 import type { TrajectoryCall } from "../../../api/types";
-import { readable } from "../../../ui/readable";
+import { readable } from "../../../ui/cut-text";
 
 export type Part =
   | { kind: "text"; text: string }
@@ -19,7 +19,7 @@ export interface Turn {
   isSampled: boolean;
 }
 
-export interface Thread {
+interface Thread {
   key: string;
   agent: string | null;
   /** Where it leaves another one; empty: it is one of its own. */

@@ -1,7 +1,7 @@
 // The phases of a run as lanes of a chart over time, from the state entries of its record.
 import type { Event } from "../../../api/types";
 
-export interface Stretch {
+interface Stretch {
   /** The phase in words, as it was recorded: "training step 14". */
   title: string;
   beginMs: number;

@@ -4,7 +4,7 @@ import type { Series } from "../../../ui/chart-data";
 
 const GIB = 1024 ** 3;
 
-export interface ResourceChart {
+interface ResourceChart {
   title: string;
   unit: string;
   series: Series[];

@@ -1,17 +1,17 @@
-// What a person should look at first: alerts that are not over, and runs that failed in the last days.
+// What a person should look at first: an invitation, alerts that are not over, and runs that failed in the last days.
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Link } from "react-router";
+import { accountQuery } from "../../../api/account";
 import { standingAlertsQuery } from "../../../api/alerts";
 import type { Alert, Session } from "../../../api/types";
 import { alertName } from "../../../ui/alert-name";
 import { Badge } from "../../../ui/badge";
 import { ago, dateTime } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
-import { ErrorNotice } from "../../../ui/notice";
+import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { visible } from "../../../ui/plain-text";
-import { UserText } from "../../../ui/user-text";
+import { visible, UserText } from "../../../ui/plain-text";
 import { causeOf } from "../detail/failure-notice";
 
 const SHOWN = 8;
@@ -107,10 +107,34 @@ export function AttentionPanel({ failed, isLost }: AttentionPanelProps) {
   );
 }
 
-function MoreLink({ to, children }: { to: string; children: ReactNode }) {
+/** At the head of a panel, to all of what it shows some of. */
+export function MoreLink({ to, children }: { to: string; children: ReactNode }) {
   return (
     <Link to={to} className="rounded text-xs text-accent underline underline-offset-2">
       {children}
     </Link>
+  );
+}
+
+/** Who signs up because of an invitation lands on a Home where nothing of that project is. */
+export function Invited() {
+  const { data: account } = useQuery(accountQuery);
+  const [invitation] = account?.invitations ?? [];
+  if (!invitation) return null;
+  return (
+    <div className="mb-4">
+      <Notice
+        title={
+          <>
+            You are invited to the project <UserText text={invitation.project_name} /> as{" "}
+            {invitation.role}.
+          </>
+        }
+      >
+        <Link to="/account" className="rounded text-accent underline underline-offset-2">
+          Accept or decline on your account page
+        </Link>
+      </Notice>
+    </div>
   );
 }

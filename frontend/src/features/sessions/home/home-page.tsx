@@ -17,13 +17,12 @@ import { dateTime, money, number, span, waited } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { PageHeader, Panel } from "../../../ui/panel";
-import { UserText } from "../../../ui/user-text";
+import { UserText } from "../../../ui/plain-text";
 import { Word } from "../../../ui/word";
 import { NoSessions } from "../no-sessions";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../../../use-may-write";
-import { AttentionPanel } from "./attention-panel";
-import { Invited } from "./invited";
+import { AttentionPanel, Invited, MoreLink } from "./attention-panel";
 import { sparkPoints } from "./sparkline";
 
 const LIVE: SessionState[] = ["provisioning", "loading", "ready", "suspended", "stopping"];
@@ -101,17 +100,7 @@ export function HomePage() {
             )}
           </Panel>
           <div className="grid grid-cols-1 items-start gap-4 sm:grid-cols-2 xl:grid-cols-4">
-            <Panel
-              title="Newest runs"
-              actions={
-                <Link
-                  to="/sessions"
-                  className="rounded text-xs text-accent underline underline-offset-2"
-                >
-                  All
-                </Link>
-              }
-            >
+            <Panel title="Newest runs" actions={<MoreLink to="/sessions">All</MoreLink>}>
               <Lines
                 page={newest.data?.pages[0]}
                 error={newest.error}
@@ -119,17 +108,7 @@ export function HomePage() {
                 text={(one) => one.state}
               />
             </Panel>
-            <Panel
-              title="Queue"
-              actions={
-                <Link
-                  to="/capacity"
-                  className="rounded text-xs text-accent underline underline-offset-2"
-                >
-                  Capacity
-                </Link>
-              }
-            >
+            <Panel title="Queue" actions={<MoreLink to="/capacity">Capacity</MoreLink>}>
               <Lines
                 page={queued.data}
                 error={queued.error}
@@ -137,17 +116,7 @@ export function HomePage() {
                 text={queueText}
               />
             </Panel>
-            <Panel
-              title="Served models"
-              actions={
-                <Link
-                  to="/serving"
-                  className="rounded text-xs text-accent underline underline-offset-2"
-                >
-                  Serving
-                </Link>
-              }
-            >
+            <Panel title="Served models" actions={<MoreLink to="/serving">Serving</MoreLink>}>
               <Lines
                 page={served.data}
                 error={served.error}
@@ -265,14 +234,7 @@ function Week() {
   const newest = data?.pages[0];
   const week = newest?.last_7_days;
   return (
-    <Panel
-      title="Last 7 days"
-      actions={
-        <Link to="/usage" className="rounded text-xs text-accent underline underline-offset-2">
-          Usage
-        </Link>
-      }
-    >
+    <Panel title="Last 7 days" actions={<MoreLink to="/usage">Usage</MoreLink>}>
       <ErrorNotice error={error} />
       <dl className="divide-y divide-line tabular-nums">
         {week &&

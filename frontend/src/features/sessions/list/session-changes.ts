@@ -1,6 +1,7 @@
-// What a live change does to a list of sessions: its row is as it is told, and the list is asked for again where that is not enough.
-import type { Session, SessionChange, SessionChanges, SessionSort } from "../../../api/types";
+// What a live change does to a list of sessions: its row is as it is told, the list is asked for again where that is not enough, and an older answer gets what was told meanwhile.
+import { hashKey, type QueryClient, type QueryKey } from "@tanstack/react-query";
 import type { SessionFilter } from "../../../api/sessions";
+import type { Session, SessionChange, SessionChanges, SessionSort } from "../../../api/types";
 
 export interface Pages {
   pages: { items: Session[] }[];
@@ -40,4 +41,30 @@ export function isMisplaced(
       (measure !== undefined && measure(before) !== measure(item))
     );
   });
+}
+
+interface ToldMeanwhile {
+  /** Changes of this moment; they are kept where the list is on its way. */
+  told: (changes: readonly SessionChange[]) => void;
+  stop: () => void;
+}
+
+/** `keyOf` has the key of the list that is shown now. Where an answer is newer than a kept change, the channel tells what followed it. */
+export function keepTold(client: QueryClient, keyOf: () => QueryKey): ToldMeanwhile {
+  const kept = new Map<string, SessionChange>();
+  const stop = client.getQueryCache().subscribe((event) => {
+    if (event.type !== "updated" || hashKey(event.query.queryKey) !== hashKey(keyOf())) return;
+    if (event.action.type === "fetch") kept.clear(); // what was told before it is in its answer
+    if (event.action.type !== "success" || event.action.manual || kept.size === 0) return;
+    const changes = [...kept.values()];
+    kept.clear();
+    client.setQueryData<Pages>(event.query.queryKey, (list) => list && applyChanges(list, changes));
+  });
+  return {
+    told: (changes) => {
+      if (client.isFetching({ queryKey: keyOf(), exact: true }) === 0) return;
+      for (const change of changes) kept.set(change.id, change);
+    },
+    stop,
+  };
 }

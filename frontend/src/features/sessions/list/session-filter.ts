@@ -1,7 +1,7 @@
 // What the list of sessions is narrowed to. It stands in the page's address, so that a link or "back" keeps it.
 import { ENDED_STATES, type SessionFilter } from "../../../api/sessions";
 import type { SessionSort, SessionState } from "../../../api/types";
-import { withPart } from "../../../ui/address-part";
+import { withParts } from "../../../ui/address-part";
 import { rangeOf } from "../../../ui/date-range";
 import type { Sort } from "../../../ui/table";
 import { BOUND } from "../episodes/episode-filter";
@@ -113,12 +113,11 @@ function turnable(
     direction: !isSorted ? "none" : address.get("reverse") === "true" ? OTHER[first] : first,
     turned: (direction) => {
       const isNone = direction === "none";
-      const sorted = withPart(
-        withPart(address, "sort", isNone ? "" : sort),
-        "by",
-        isNone ? "" : by,
-      );
-      return withPart(sorted, "reverse", direction === OTHER[first] ? "true" : "");
+      return withParts(address, {
+        sort: isNone ? "" : sort,
+        by: isNone ? "" : by,
+        reverse: direction === OTHER[first] ? "true" : "",
+      });
     },
   };
 }

@@ -1,9 +1,9 @@
 // Narrows the list of sessions by state, name, tag, base model, day and pin, and sorts it.
 import { useQuery } from "@tanstack/react-query";
-import { baseModelsQuery } from "../../../api/base-models";
-import { useAddress, withPart } from "../../../ui/address-part";
+import { baseModelsQuery } from "../../../api/server";
+import { useAddress } from "../../../ui/address-part";
 import { DateRange } from "../../../ui/date-range";
-import { inputClass } from "../../../ui/field";
+import { inputClass, Options } from "../../../ui/field";
 import { MoreFilters } from "../../../ui/more-filters";
 import { visible } from "../../../ui/plain-text";
 import { SearchInput } from "../../../ui/search-input";
@@ -26,37 +26,21 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
         className={`${inputClass} max-w-44`}
         value={address.get("state") ?? ""}
         onChange={(event) => {
-          setAddress((before) => withPart(before, "state", event.target.value), { replace: true });
+          setAddress({ state: event.target.value });
         }}
       >
-        {STATE_CHOICES.map((choice) => (
-          <option key={choice.value} value={choice.value}>
-            {choice.name}
-          </option>
-        ))}
+        <Options of={STATE_CHOICES} />
       </select>
       <select
         aria-label="Sorted by"
         className={`${inputClass} max-w-36`}
         value={filterOf(address).sort}
         onChange={(event) => {
-          const chosen = event.target.value;
-          setAddress(
-            (before) =>
-              withPart(
-                withPart(withPart(before, "reverse", ""), "by", ""),
-                "sort",
-                chosen === "pinned" ? "" : chosen,
-              ),
-            { replace: true },
-          );
+          const sort = event.target.value;
+          setAddress({ reverse: "", by: "", sort: sort === "pinned" ? "" : sort });
         }}
       >
-        {SORT_CHOICES.map(({ value, name }) => (
-          <option key={value} value={value}>
-            {name}
-          </option>
-        ))}
+        <Options of={SORT_CHOICES} />
         {sortBy && <option value="measure">{visible(measureTitle(sortBy))}</option>}
       </select>
       {(measured.length > 0 || columnsIn(address).length > 0) && (
@@ -66,7 +50,7 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
           value=""
           onChange={(event) => {
             const chosen = event.target.value;
-            setAddress((before) => withColumn(before, chosen), { replace: true });
+            setAddress((before) => withColumn(before, chosen));
           }}
         >
           <option value="">Columns…</option>
@@ -98,9 +82,7 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
           className={`${inputClass} max-w-56`}
           value={model}
           onChange={(event) => {
-            setAddress((before) => withPart(before, "model", event.target.value), {
-              replace: true,
-            });
+            setAddress({ model: event.target.value });
           }}
         >
           <option value="">Every model</option>
@@ -114,10 +96,7 @@ export function SessionsFilterBar({ measured }: { measured: readonly string[] })
             type="checkbox"
             checked={address.get("pinned") === "true"}
             onChange={(event) => {
-              const only = event.target.checked;
-              setAddress((before) => withPart(before, "pinned", only ? "true" : ""), {
-                replace: true,
-              });
+              setAddress({ pinned: event.target.checked ? "true" : "" });
             }}
           />
           Pinned only

@@ -5,14 +5,12 @@ import { accountQuery } from "../../../api/account";
 import { isExported } from "../../../api/offline";
 import { currentProject } from "../../../api/project";
 import { sessionsQuery, type SessionFilter } from "../../../api/sessions";
-import { followProject, openSocket } from "../../../live/follow";
-import { firstLink, type Link } from "../../../live/link";
-import { applyChanges, isMisplaced } from "./session-changes";
-import { keepTold } from "./told-meanwhile";
+import { followProject, openSocket, firstLink, type Link } from "../../../live/follow";
+import { applyChanges, isMisplaced, keepTold } from "./session-changes";
 
 const AGAIN_MS = 5_000; // a list whose rows change places all the time is asked for no more often
 
-export interface LiveList {
+interface LiveList {
   link: Link;
   /** When the channel was last heard, in ms since 1970. */
   heardAt: number | null;

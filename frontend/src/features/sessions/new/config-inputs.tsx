@@ -1,6 +1,8 @@
-// The options of a session as inputs, in titled groups.
+// The options of a session, its priority and its budget as inputs, in titled groups.
+import type { ReactNode } from "react";
 import { SelectField, TextField } from "../../../ui/field";
 import { visible } from "../../../ui/plain-text";
+import { TURN_FIELDS } from "../budget";
 import { boundsText, defaultText, type ConfigField } from "../config-fields";
 import type { FieldGroup } from "./config-layout";
 import { KEPT } from "./run-again";
@@ -17,33 +19,41 @@ interface ConfigInputsProps {
 
 export function ConfigInputs({ groups, fields, texts, kept, errors, onChange }: ConfigInputsProps) {
   const byName = new Map(fields.map((field) => [field.name, field]));
-  return groups.map((group) => (
-    <fieldset key={group.title} className="px-4 py-4">
-      <legend className="sr-only">{group.title}</legend>
-      <p aria-hidden className="mb-3 text-xs font-semibold tracking-wide text-muted uppercase">
-        {group.title}
-      </p>
-      <div className="grid grid-cols-2 gap-x-5 gap-y-4 lg:grid-cols-4">
-        {group.names.map((name) => {
-          const field = byName.get(name);
-          return (
-            field && (
-              <ConfigInput
-                key={name}
-                field={field}
-                text={texts[name] ?? (name in kept ? KEPT : defaultText(field))}
-                kept={kept[name]}
-                error={errors[name]}
-                onChange={(text) => {
-                  onChange(name, text);
-                }}
-              />
-            )
-          );
-        })}
-      </div>
-    </fieldset>
+  return groups.map(({ title, names }) => (
+    <Group key={title} title={title}>
+      {names.map((name) => {
+        const field = byName.get(name);
+        return (
+          field && (
+            <ConfigInput
+              key={name}
+              field={field}
+              text={texts[name] ?? (name in kept ? KEPT : defaultText(field))}
+              kept={kept[name]}
+              error={errors[name]}
+              onChange={(text) => {
+                onChange(name, text);
+              }}
+            />
+          )
+        );
+      })}
+    </Group>
   ));
+}
+
+/** `note`: what is said below its inputs. */
+function Group({ title, note, children }: { title: string; note?: string; children: ReactNode }) {
+  return (
+    <fieldset className="px-4 py-4">
+      <legend className="sr-only">{title}</legend>
+      <p aria-hidden className="mb-3 text-xs font-semibold tracking-wide text-muted uppercase">
+        {title}
+      </p>
+      <div className="grid grid-cols-2 gap-x-5 gap-y-4 lg:grid-cols-4">{children}</div>
+      {note && <p className="mt-3 text-xs text-muted">{note}</p>}
+    </fieldset>
+  );
 }
 
 interface ConfigInputProps {
@@ -78,9 +88,7 @@ function ConfigInput({ field, text, kept, error, onChange }: ConfigInputProps) {
         error={error}
         name={field.name}
         value={text}
-        onChange={(event) => {
-          onChange(event.target.value);
-        }}
+        onChange={onChange}
       >
         {kept !== undefined && <option>{KEPT}</option>}
         {choices.map((choice) => (
@@ -103,9 +111,7 @@ function ConfigInput({ field, text, kept, error, onChange }: ConfigInputProps) {
       className="tabular-nums"
       placeholder={field.nullable ? "not set" : undefined}
       value={text}
-      onChange={(event) => {
-        onChange(event.target.value);
-      }}
+      onChange={onChange}
     />
   );
 }
@@ -126,4 +132,32 @@ function readable(name: string): string {
   const words = name.split(/[_.]/).map((word) => ACRONYMS[word] ?? word);
   const text = words.join(" ");
   return `${text[0]?.toUpperCase() ?? ""}${text.slice(1)}`;
+}
+
+type BudgetInputsProps = Pick<ConfigInputsProps, "texts" | "errors" | "onChange">;
+
+export function BudgetInputs({ texts, errors, onChange }: BudgetInputsProps) {
+  return (
+    <Group
+      title="Priority and budget"
+      note="At a limit the session writes a model checkpoint and stops."
+    >
+      {TURN_FIELDS.map((field) => (
+        <TextField
+          key={field.name}
+          label={field.label}
+          description={field.description}
+          error={errors[field.name]}
+          name={field.name}
+          inputMode="decimal"
+          className="tabular-nums"
+          placeholder={field.nullable ? "no limit" : undefined}
+          value={texts[field.name] ?? defaultText(field)}
+          onChange={(text) => {
+            onChange(field.name, text);
+          }}
+        />
+      ))}
+    </Group>
+  );
 }

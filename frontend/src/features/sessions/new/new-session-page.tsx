@@ -5,7 +5,7 @@ import { Collapsible } from "radix-ui";
 import { useEffect, useRef, useState, type SyntheticEvent } from "react";
 import { useNavigate, useSearchParams } from "react-router";
 import { accountQuery } from "../../../api/account";
-import { baseModelsQuery } from "../../../api/base-models";
+import { baseModelsQuery } from "../../../api/server";
 import { createSession, planSession, sessionQuery, sessionsKey } from "../../../api/sessions";
 import type { BaseModel, SessionCreate } from "../../../api/types";
 import { Button, ButtonLink } from "../../../ui/button";
@@ -16,9 +16,8 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader } from "../../../ui/panel";
 import { readTurn } from "../budget";
 import { useMayWrite } from "../../../use-may-write";
-import { BudgetInputs } from "./budget-inputs";
+import { BudgetInputs, ConfigInputs } from "./config-inputs";
 import { defaultText, nested, readForm } from "../config-fields";
-import { ConfigInputs } from "./config-inputs";
 import { ADVANCED, FIELDS, MAIN_GROUPS } from "./config-layout";
 import { serverErrors } from "./form-errors";
 import { refusedPlan } from "./plan";
@@ -137,9 +136,9 @@ function NewSessionForm({ start }: { start: Start }) {
               }
               error={errors.base_model}
               value={baseModel}
-              onChange={(event) => {
+              onChange={(value) => {
                 forget();
-                setChosen(event.target.value);
+                setChosen(value);
               }}
             >
               {offered(models.data?.items ?? [], baseModel).map((model) => (
@@ -153,9 +152,7 @@ function NewSessionForm({ start }: { start: Start }) {
               maxLength={120}
               error={errors.name}
               value={name}
-              onChange={(event) => {
-                setName(event.target.value);
-              }}
+              onChange={setName}
             />
           </div>
           <ConfigInputs groups={MAIN_GROUPS} {...optionInputs} />

@@ -6,7 +6,7 @@ export type MemoryFit = "fits" | "tight" | "does not fit" | "unknown";
 export type MemoryPlan = Pick<SessionPlan, "memory" | "memory_limit_bytes">;
 
 /** Activations and head are upper bounds, reached only by batches that fill their rows: without them it may still fit. */
-export function placeFit(
+function placeFit(
   place: Pick<MemoryPlace, "available_bytes" | "total_bytes" | "activation_bytes" | "head_bytes">,
 ): MemoryFit {
   const limit = place.available_bytes;

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "react-router";
-import { baseModelsQuery } from "../../../api/base-models";
+import { baseModelsQuery } from "../../../api/server";
 import { servingQuery } from "../../../api/serving";
 import type { Session } from "../../../api/types";
 import { Button, ButtonLink } from "../../../ui/button";
@@ -12,7 +12,7 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader, Panel } from "../../../ui/panel";
 import { cell, headCell, Table } from "../../../ui/table";
-import { UserText } from "../../../ui/user-text";
+import { UserText } from "../../../ui/plain-text";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../../../use-may-write";
 import { useServe } from "./use-serve";
@@ -110,13 +110,7 @@ function ServeBaseModel() {
         <ErrorNotice error={serve.error ?? error} />
         <div className="flex flex-wrap items-end gap-3">
           <div className="w-72 max-w-full">
-            <SelectField
-              label="Base model"
-              value={model}
-              onChange={(event) => {
-                setChosen(event.target.value);
-              }}
-            >
+            <SelectField label="Base model" value={model} onChange={setChosen}>
               {models.map(({ name }) => (
                 <option key={name}>{name}</option>
               ))}

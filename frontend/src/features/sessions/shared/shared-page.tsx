@@ -1,35 +1,37 @@
 // A run as somebody reads it who was sent a link: its numbers, its curves, its episodes down to the token.
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useState } from "react";
-import { useLocation, useSearchParams } from "react-router";
+import { useLocation, useSearchParams, Link } from "react-router";
+import { ENDED_STATES, isRefused } from "../../../api/sessions";
 import {
   sharedEpisodesQuery,
   sharedFinerQuery,
   sharedMetricsQuery,
   sharedRunQuery,
+  sharedTimelinesQuery,
 } from "../../../api/sharing";
-import { ENDED_STATES, isRefused } from "../../../api/sessions";
 import type { SharedRun } from "../../../api/types";
 import { Chart } from "../../../ui/chart";
-import type { Range } from "../../../ui/chart-zoom";
+import type { Range } from "../../../ui/chart-axis";
 import { dateTime, number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, Panel } from "../../../ui/panel";
-import { visible } from "../../../ui/plain-text";
-import { useTitle } from "../../../ui/use-title";
-import { UserText } from "../../../ui/user-text";
-import { Wordmark } from "../../../ui/wordmark";
+import { visible, UserText } from "../../../ui/plain-text";
 import { fetchPlots } from "../../../ui/use-plot";
+import { useTitle } from "../../../ui/use-title";
+import { Wordmark } from "../../../ui/wordmark";
 import { PlotGrid } from "../detail/plot-grid";
 import { MAIN } from "../detail/plots";
 import { lines, rewardChart } from "../detail/step-columns";
+import { EpisodeViews } from "../episodes/episode-views";
 import { EpisodesTable } from "../episodes/episodes-table";
-import { Facts } from "../episodes/facts";
+import { Facts } from "../../../ui/fact";
+import { nameOf } from "../episodes/first-line";
+import { useTokens } from "../episodes/use-tokens";
 import { isCoarse, pointsOf, withFiner } from "../points";
 import { StateBadge } from "../state-badge";
 import { useOnEnd } from "../use-on-end";
-import { SharedEpisode } from "./shared-episode";
 import { rememberToken, tokenOf } from "./shared-token";
 
 fetchPlots();
@@ -165,6 +167,34 @@ function Overview({ token, run, isErrorShown }: RunProps) {
         />
       )}
       {data && episodes.length === 0 && <Empty title="No episode yet" />}
+    </>
+  );
+}
+
+/** One episode of the run, down to the token. */
+function SharedEpisode({ token, episodeId }: { token: string; episodeId: string }) {
+  const tokens = useTokens((start) => sharedTimelinesQuery(token, episodeId, start), episodeId);
+  const { loaded: told, error } = tokens;
+  return (
+    <>
+      <nav aria-label="Where this is" className="text-xs">
+        <Link to={`/shared#${token}`} className="rounded text-accent underline underline-offset-2">
+          The run
+        </Link>
+      </nav>
+      <ErrorNotice error={error} />
+      {!told && !error && <Loading />}
+      {told && (
+        <>
+          <h2 className="font-semibold break-words">
+            <UserText text={nameOf(told.episode)} />
+            <span className="ml-3 font-normal text-muted tabular-nums">
+              reward {number(told.episode.reward)}
+            </span>
+          </h2>
+          <EpisodeViews tokens={tokens} loaded={told} />
+        </>
+      )}
     </>
   );
 }

@@ -1,6 +1,6 @@
 // The tasks that two versions have in common, or were played near both, with what each earned: largest drop first.
 import { MOST_OF_A_VERSION, type VersionEdges } from "../../../api/task-episodes";
-import { useAddress, withPart } from "../../../ui/address-part";
+import { useAddress } from "../../../ui/address-part";
 import { Button } from "../../../ui/button";
 import { number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
@@ -8,7 +8,7 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { SortedTable, type SortedColumn } from "../../../ui/sorted-table";
 import { cell } from "../../../ui/table";
-import { UserText } from "../../../ui/user-text";
+import { UserText } from "../../../ui/plain-text";
 import type { TaskChange } from "./task-changes";
 
 export interface ChangesRead {
@@ -85,7 +85,7 @@ export function ChangesPanel({
                     aria-pressed={row.task === chosen}
                     className="block max-w-full truncate rounded text-left text-accent hover:underline"
                     onClick={() => {
-                      setAddress((now) => withPart(now, "task", row.task), { replace: true });
+                      setAddress({ task: row.task });
                     }}
                   >
                     <UserText text={row.task} />
@@ -150,7 +150,7 @@ function NoneShared({ from, to, edges }: { from: number; to: number; edges: Vers
       {shared !== high && (shared !== from || high !== to) && (
         <Button
           onClick={() => {
-            setAddress((now) => withPart(withPart(now, "from", ""), "to", ""), { replace: true });
+            setAddress({ from: "", to: "" });
           }}
         >
           Compare versions {shared} and {high}

@@ -10,7 +10,7 @@ import {
   versionEpisodesQuery,
   type VersionEdges,
 } from "../../../api/task-episodes";
-import { useAddress, useTypedPart, withPart } from "../../../ui/address-part";
+import { useAddress, useTypedPart } from "../../../ui/address-part";
 import { ButtonLink } from "../../../ui/button";
 import { inputClass } from "../../../ui/field";
 import { Loading } from "../../../ui/loading";
@@ -47,14 +47,8 @@ export function TasksPage() {
             className={inputClass}
             value={isHeldOut ? "held-out" : "training"}
             onChange={(event) => {
-              const chosen = event.target.value;
-              setAddress((before) =>
-                withPart(
-                  withPart(withPart(withPart(before, "of", chosen), "from", ""), "to", ""),
-                  "task",
-                  "",
-                ),
-              );
+              const parts = { of: event.target.value, from: "", to: "", task: "" };
+              setAddress(parts, { replace: false });
             }}
           >
             <option value="held-out">Held out</option>
@@ -129,7 +123,7 @@ function VersionInput({
           value={shown}
           disabled={edges === null}
           onChange={(event) => {
-            setAddress((now) => withPart(now, part, event.target.value), { replace: true });
+            setAddress({ [part]: event.target.value });
           }}
         >
           {versions.map((version) => (

@@ -4,12 +4,10 @@ import { MemoryRouter } from "react-router";
 import { expect, test } from "vitest";
 import { GROUPS, MAIN } from "../detail/plots";
 import { found, WordsPage } from "./words-page";
-import { Word } from "../../../ui/word";
-import { wordKey, wordKeys } from "../../../ui/word-names";
+import { Word, wordKey } from "../../../ui/word";
 import { WORDS } from "../../../ui/words";
 
-test("each explained word has its entry, and each entry a word that leads to it", () => {
-  expect(wordKeys().sort()).toEqual(Object.keys(WORDS).sort());
+test("each word has an explanation", () => {
   for (const { what } of Object.values(WORDS)) expect(what.length).toBeGreaterThan(20);
 });
 
