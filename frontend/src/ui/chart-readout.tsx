@@ -1,6 +1,6 @@
-// The values of a chart at the cursor, else each curve's last: what was measured, each with the place that it is of.
+// The values of a chart at the cursor, else each curve's last that is shown: what was measured, each with the place that it is of.
 import { useEffect, useState } from "react";
-import { axisText, type Axis } from "./chart-axis";
+import { axisText, type Axis, type Range } from "./chart-axis";
 import { lastReading, readingAt, type Reading, type Series } from "./chart-data";
 import { number } from "./format";
 import { UserText } from "./plain-text";
@@ -9,21 +9,23 @@ interface ReadoutProps {
   x: number[];
   series: readonly Series[];
   axis: Axis;
+  /** The index that is read at rest. */
+  last: number;
   onHoverRef: { current: (index: number | null) => void };
 }
 
 /** It alone is rendered at a movement of the mouse. */
-export function Readout({ x, series, axis, onHoverRef }: ReadoutProps) {
+export function Readout({ x, series, axis, last, onHoverRef }: ReadoutProps) {
   const [hovered, setHovered] = useState<number | null>(null);
   useEffect(() => {
     onHoverRef.current = setHovered;
   }, [onHoverRef]);
   const isHovered = hovered !== null && hovered < x.length;
-  const at = isHovered ? hovered : x.length - 1;
+  const at = isHovered ? hovered : last;
   return (
     <span translate="no" className="flex flex-wrap gap-x-3 tabular-nums">
       {series.map((one) => {
-        const reading = readingOf(one, isHovered ? at : null);
+        const reading = readingOf(one, at, isHovered);
         return (
           <span key={one.label} className="inline-flex items-center gap-1">
             <span
@@ -47,10 +49,16 @@ export function Readout({ x, series, axis, onHoverRef }: ReadoutProps) {
   );
 }
 
-/** At an index, or its last; of a curve that is smoothed as it was measured. */
-function readingOf({ raw, values }: Series, index: number | null): Reading | null {
+/** The index of the last point that is shown; of all where a zoom shows none. */
+export function lastShown(x: readonly number[], zoom: Range | null): number {
+  const last = zoom ? x.findLastIndex((place) => place <= zoom.max) : -1;
+  return last < 0 ? x.length - 1 : last;
+}
+
+/** At an index that is pointed at, or its last up to there; of a curve that is smoothed as it was measured. */
+function readingOf({ raw, values }: Series, index: number, isPointed: boolean): Reading | null {
   const measured = raw ?? values;
-  return index === null ? lastReading(measured) : readingAt(measured, index);
+  return isPointed ? readingAt(measured, index) : lastReading(measured.slice(0, index + 1));
 }
 
 /** "0.2 to 0.9", where the point has a range. */
@@ -61,17 +69,17 @@ function rangeText({ low, high }: Series, { at }: Reading): string {
     : `${number(from)} to ${number(to)}`;
 }
 
-/** The value of each curve at an index, or its last, as it is read aloud. */
+/** The value of each curve at an index, or its last up to there, as it is read aloud. */
 export function spokenText(
   x: readonly number[],
   series: readonly Series[],
   axis: Axis,
-  index: number | null = null,
+  index: number,
+  isPointed = false,
 ): string {
-  const last = index ?? x.length - 1;
   const said = series.map((one) => {
-    const reading = readingOf(one, index);
-    return `${one.label} ${number(reading?.value)}${reading && reading.at !== last ? ` at ${axisText(axis, x[reading.at])}` : ""}`;
+    const reading = readingOf(one, index, isPointed);
+    return `${one.label} ${number(reading?.value)}${reading && reading.at !== index ? ` at ${axisText(axis, x[reading.at])}` : ""}`;
   });
-  return `at ${axisText(axis, x[last])}: ${said.join(", ")}`;
+  return `at ${axisText(axis, x[index])}: ${said.join(", ")}`;
 }

@@ -8,7 +8,7 @@ import type { Series } from "./chart-data";
 import { csvOf, fileName, pngOf } from "./chart-files";
 import { chartKey } from "./chart-keys";
 import { ChartMarkers, type Marker } from "./chart-markers";
-import { Readout, spokenText } from "./chart-readout";
+import { lastShown, Readout, spokenText } from "./chart-readout";
 import { usePlot } from "./use-plot";
 import { Word } from "./word";
 
@@ -71,6 +71,7 @@ export function Chart({
   const [read, setRead] = useState<number | null>(null); // by keyboard
   const navigate = useNavigate();
   const empty = x.length === 0;
+  const last = lastShown(x, zoom);
   const point = (index: number | null) => {
     setRead(index);
     plot.current?.setCursor({
@@ -115,7 +116,9 @@ export function Chart({
             {link.text}
           </Link>
         )}
-        {!empty && <Readout x={x} series={series} axis={axis} onHoverRef={onHoverRef} />}
+        {!empty && (
+          <Readout x={x} series={series} axis={axis} last={last} onHoverRef={onHoverRef} />
+        )}
         {!empty && (
           <span className="ml-auto flex gap-1 opacity-0 group-focus-within/chart:opacity-100 group-hover/chart:opacity-100 pointer-coarse:opacity-100 print:hidden">
             <Save what={`${title} as PNG`} onSave={() => void savePicture()}>
@@ -145,7 +148,7 @@ export function Chart({
             aria-label={
               empty
                 ? `${title}: ${isLoading ? "Loading…" : placeholder}`
-                : `${title} by ${axis}; ${spokenText(x, series, axis)}`
+                : `${title} by ${axis}; ${spokenText(x, series, axis, last)}`
             }
             style={{ height }}
             className="relative"
@@ -166,7 +169,7 @@ export function Chart({
             ← → read, + − zoom, 0 shows all{linkOf && ", Enter opens"}
           </p>
           <span className="sr-only" aria-live="polite">
-            {read !== null && spokenText(x, series, axis, read)}
+            {read !== null && spokenText(x, series, axis, read, true)}
           </span>
         </div>
         {markers.length > 0 && place && (
