@@ -171,19 +171,34 @@ def _group_make(count: int, gpus: int) -> Group:
         if not placed.wait(PLACE_S):
             raise TrainerFailed(_too_small(count, bundle, f"in {PLACE_S:g} s"))
         holds = [_hold(placed, node, gpus) for node in range(count)]
-        told = ray.get([hold.about.remote() for hold in holds], timeout=JOIN_S)
-        ours = versions()
+        told, ours = _told(holds), versions()
         for each in told:
             if differ := versions_differ(each["address"], each["versions"], address, ours):
                 raise NodesDiffer(differ)
         nodes = [Node(each["id"], each["address"], tuple(each["gpus"])) for each in told]
         return Group(placed, nodes, holds)
-    except ray.exceptions.GetTimeoutError as error:
-        ray.util.remove_placement_group(placed)
-        raise TrainerFailed(f"a node of Ray started no process within {JOIN_S:g} s") from error
     except BaseException:
         ray.util.remove_placement_group(placed)
         raise
+
+
+def _told(holds: list[Any]) -> list[dict[str, Any]]:
+    """What each node says of itself. Raises NodesDiffer for one that has not this runtime's code,
+    TrainerFailed for one that does not answer.
+    """
+    ray = ray_import()
+    try:
+        return ray.get([hold.about.remote() for hold in holds], timeout=JOIN_S)
+    except ray.exceptions.GetTimeoutError as error:
+        raise TrainerFailed(f"a node of Ray started no process within {JOIN_S:g} s") from error
+    except ray.exceptions.RayActorError as error:
+        if not error.actor_init_failed:
+            raise TrainerFailed(f"a node of Ray was lost as it started: {error}") from error
+        missing = str(error).strip().splitlines()[-1]  # of a traceback
+        raise NodesDiffer(
+            "a node of Ray cannot run this runtime, install the same release of TinkerScript with "
+            f"its runtime on each: {missing}"
+        ) from error
 
 
 def _nodes_wait(count: int, bundle: Mapping[str, float], own: str) -> None:

@@ -132,6 +132,45 @@ def test_a_cluster_that_is_too_small_is_named_with_what_was_found(
     group._nodes_wait(2, bundle, "id of n1")  # noqa: SLF001
 
 
+class Silent(Exception):
+    """Ray's, of a deadline."""
+
+
+class Died(Exception):
+    """Ray's, of an actor."""
+
+    def __init__(self, said: str, *, actor_init_failed: bool) -> None:
+        super().__init__(said)
+        self.actor_init_failed = actor_init_failed
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "says"),
+    [
+        (
+            Died(
+                "The actor died because of an error raised in its creation task\n  File ...\n"
+                "ModuleNotFoundError: No module named 'gpu_runtime'",
+                actor_init_failed=True,
+            ),
+            NodesDiffer,
+            "install the same release of TinkerScript .* No module named 'gpu_runtime'",
+        ),
+        (Died("its node died", actor_init_failed=False), TrainerFailed, "lost.* its node died"),
+        (Silent(), TrainerFailed, "started no process within 120 s"),
+    ],
+)
+def test_a_node_that_cannot_say_what_it_has_is_told_of_in_words(
+    ray: SimpleNamespace, error: Exception, kind: type[Exception], says: str
+) -> None:
+    def get(*_: object, **__: object) -> None:
+        raise error
+
+    ray.get, ray.exceptions = get, SimpleNamespace(GetTimeoutError=Silent, RayActorError=Died)
+    with pytest.raises(kind, match=says):
+        group._told([])  # noqa: SLF001
+
+
 def test_machines_of_its_own_cluster_that_do_not_come_are_looked_for_again(
     ray: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
