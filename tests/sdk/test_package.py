@@ -9,8 +9,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from sdk.http_parts import error
 
 import tinkerscript
+from tinkerscript.wire.checkpoints import CheckpointKind
+from tinkerscript.wire.episodes import EpisodesRescore
+from tinkerscript.wire.events import Evaluation
+from tinkerscript.wire.training.changes import ConfigUpdate
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,6 +49,24 @@ def test_every_public_name_exists_and_no_other():
     assert all(hasattr(tinkerscript, name) for name in tinkerscript.__all__)
     with pytest.raises(AttributeError, match="'tinkerscript' has no attribute 'Sesion'"):
         tinkerscript.Sesion  # noqa: B018
+
+
+def test_single_requests_of_a_session_are_methods_of_it(server, session):
+    """Those that the reference lists beside the calls that are made of them."""
+    made = session.checkpoint_request(CheckpointKind.STATE)
+    assert session.checkpoint(made.id).id == made.id
+    measured = Evaluation(name="held-out", step=3, reward_mean=0.5, episodes=2)
+    assert session.evaluation_record(measured).data["name"] == "held-out"
+    episode = session.begin_episode()
+    assert session.episode_heartbeat(episode.id, retry_timeout_s=0.0).episode_id == episode.id
+    assert session.call_page(episode.id, None).items == []
+    over = error(409, "conflict", "it is over")
+    server.fail("POST .*/rescore", answer=over)
+    with pytest.raises(tinkerscript.Conflict, match="it is over"):
+        session.episodes_rescore(EpisodesRescore(rewards={episode.id: 1.0}))
+    server.fail("PATCH .*/config", answer=over)
+    with pytest.raises(tinkerscript.Conflict, match="it is over"):
+        session.config_update(ConfigUpdate(kl_coef=0.1))
 
 
 def test_what_docstrings_call_is_there():

@@ -33,12 +33,16 @@ from tinkerscript.wire.episodes import (
     EpisodeList,
     EpisodesHeartbeat,
     EpisodesHeartbeatResult,
+    EpisodesRescore,
+    EpisodesRescored,
     EpisodeView,
     WorkflowOutput,
 )
 from tinkerscript.wire.errors import ErrorCode
-from tinkerscript.wire.events import EventKind, EventPage
+from tinkerscript.wire.events import Evaluation, Event, EventKind, EventPage
+from tinkerscript.wire.reading.calls import EpisodeCalls
 from tinkerscript.wire.sessions import Accounting, Failure, SessionState, SessionView
+from tinkerscript.wire.training.changes import ConfigChange, ConfigUpdate
 
 from .http_client import HttpOptions
 from .transport import Sending, Transport
@@ -180,6 +184,10 @@ class SessionApi:
         """Every checkpoint, newest first."""
         return self.read("/checkpoints", CheckpointList).items
 
+    def checkpoint(self, checkpoint_id: str) -> CheckpointView:
+        """One checkpoint."""
+        return self.read(f"/checkpoints/{checkpoint_id}", CheckpointView)
+
     def checkpoint_request(self, kind: CheckpointKind) -> CheckpointView:
         """Ask the runtime for a checkpoint and return without waiting for it."""
         body = CheckpointCreate(kind=kind)
@@ -189,6 +197,10 @@ class SessionApi:
         """Keep a checkpoint whatever its age, or let it go."""
         path, body = f"/checkpoints/{checkpoint_id}", CheckpointUpdate(pinned=pinned)
         return self.send("PATCH", path, CheckpointView, body=body)
+
+    def evaluation_record(self, evaluation: Evaluation) -> Event:
+        """Add what an evaluation measured to the session's record, where the console draws it."""
+        return self.send("POST", "/evaluations", Event, body=evaluation)
 
     def checkpoint_urls(self, checkpoint_id: str) -> CheckpointDownload:
         """Fresh presigned URLs of a committed checkpoint."""
@@ -224,6 +236,11 @@ class SessionApi:
         """
         return self.when_ready(lambda: self.read("/episodes", EpisodeList, cursor=cursor))
 
+    def call_page(self, episode_id: str, cursor: str | None) -> EpisodeCalls:
+        """One page of an episode's calls, in the order of recording."""
+        path = f"/episodes/{episode_id}/calls"
+        return self.when_ready(lambda: self.read(path, EpisodeCalls, cursor=cursor))
+
     def episode_begin(self, body: EpisodeBegin, wait: Wait | None = None) -> EpisodeBegun:
         """Begin an episode. May wait for a training step, unless ``wait`` is given up."""
         return self._episode_post("", body, EpisodeBegun, wait)
@@ -245,10 +262,22 @@ class SessionApi:
             retry_timeout_s=retry_timeout_s,
         )
 
-    def episode_heartbeat(self, episode_id: str) -> EpisodeView:
-        """Say that an episode is alive; returns how it stands."""
+    def episodes_rescore(self, body: EpisodesRescore) -> EpisodesRescored:
+        """Other rewards for at most MAX_RESCORED episodes; sent again, it changes nothing more."""
+        return self.when_ready(lambda: self.send("POST", "/rescore", EpisodesRescored, body=body))
+
+    def config_update(self, body: ConfigUpdate) -> ConfigChange:
+        """Other options from the next step on; sent again, it changes nothing more."""
+        return self.when_ready(lambda: self.send("PATCH", "/config", ConfigChange, body=body))
+
+    def episode_heartbeat(
+        self, episode_id: str, *, retry_timeout_s: float | None = None
+    ) -> EpisodeView:
+        """Say that an episode is alive; returns how it stands. A lost connection does not fail it
+        (0: one try).
+        """
         path = f"/episodes/{episode_id}/heartbeat"
-        return self.send("POST", path, EpisodeView, timeout_s=10.0)
+        return self.send("POST", path, EpisodeView, timeout_s=10.0, retry_timeout_s=retry_timeout_s)
 
     def episodes_heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
         """Say once that these episodes are alive, at most MAX_HEARTBEATS of them; one try."""

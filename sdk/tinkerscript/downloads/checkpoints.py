@@ -58,7 +58,7 @@ def make(session: SessionApi, kind: CheckpointKind, *, deadline: float) -> Check
             )
         view = session.status()
         session.pause(POLL_INTERVAL_S)
-        checkpoint = session.read(f"/checkpoints/{checkpoint.id}", CheckpointView)
+        checkpoint = session.checkpoint(checkpoint.id)
         if checkpoint.state is not CheckpointState.COMMITTED:
             raise_if_over(view)
     return checkpoint

@@ -17,7 +17,7 @@ from tinkerscript.reports import Best, Evaluated, Report
 from tinkerscript.sessions.session import Session
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.episodes import EpisodeView
-from tinkerscript.wire.events import MAX_METRICS, MAX_TASKS, Evaluation, Event, TaskScore
+from tinkerscript.wire.events import MAX_METRICS, MAX_TASKS, Evaluation, TaskScore
 
 MEASURES = ("reward_mean", "success_rate")  # of which more is better
 CHECKPOINT_TIMEOUT_S = 1800.0
@@ -184,8 +184,7 @@ def evaluation_record(session: SessionApi, report: Report, name: str) -> int | N
         )
     step = max(report.versions) if report.versions else session.status().policy_version
     try:
-        measured = evaluation_of(report, name, step)
-        session.send("POST", "/evaluations", Event, body=measured)
+        session.evaluation_record(evaluation_of(report, name, step))
     except TinkerScriptError as failure:  # the report is the caller's all the same
         log.warning(
             "The evaluation %r of step %d is not in the session's record: %s", name, step, failure

@@ -4,7 +4,6 @@ episodes that wait to be trained, by what people said of them, say, or a better 
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from itertools import islice
 from typing import Any, TypedDict
 
@@ -44,7 +43,7 @@ def update(session: SessionApi, options: Mapping[str, Any]) -> ConfigChange:
         body = ConfigUpdate(**options)
     except ValidationError as failure:
         raise InvalidRequest(f"The options stay as they are: {sentences(failure)}") from failure
-    return session.when_ready(lambda: session.send("PATCH", "/config", ConfigChange, body=body))
+    return session.config_update(body)
 
 
 Rewards = Mapping[str, float] | Callable[[EpisodeView], float | None]
@@ -65,7 +64,7 @@ def rescore(session: SessionApi, rewards: Rewards) -> EpisodesRescored:
         wanted = {episode.episode_id: reward for episode, reward in judged if reward is not None}
     done = EpisodesRescored(changes=[], unchanged=[], refused={})
     for body in list(_requests(wanted)):  # all are checked before the first is sent
-        part = session.when_ready(partial(_send, session, body))
+        part = session.episodes_rescore(body)
         done = EpisodesRescored(
             changes=done.changes + part.changes,
             unchanged=done.unchanged + part.unchanged,
@@ -75,11 +74,6 @@ def rescore(session: SessionApi, rewards: Rewards) -> EpisodesRescored:
         first, why = next(iter(done.refused.items()))
         log.warning("%d episodes keep their reward; %s: %s.", len(done.refused), first, why)
     return done
-
-
-def _send(session: SessionApi, body: EpisodesRescore) -> EpisodesRescored:
-    """For at most MAX_RESCORED episodes; sent again, it changes nothing more."""
-    return session.send("POST", "/rescore", EpisodesRescored, body=body)
 
 
 def _requests(wanted: Mapping[str, float]) -> Iterator[EpisodesRescore]:

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Unpack
@@ -77,12 +78,7 @@ class Session(NamedArguments, SessionApi):
         """Every LLM call of an episode with its token ids, in the order of recording, and how they
         merged.
         """
-        path = f"/episodes/{episode_id}/calls"
-        read = [
-            *pages(
-                lambda cursor: self.when_ready(lambda: self.read(path, EpisodeCalls, cursor=cursor))
-            )
-        ]
+        read = list(pages(partial(self.call_page, episode_id)))
         items = [call for page in read for call in page.items]
         return read[-1].model_copy(update={"items": items})
 
