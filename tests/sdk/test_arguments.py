@@ -3,6 +3,7 @@ sent.
 """
 
 import asyncio
+import inspect
 import re
 
 import pytest
@@ -171,3 +172,8 @@ def test_a_message_names_the_fields_that_were_given_without_a_name(call, said):
     with pytest.raises(TypeError) as caught:
         call()
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [TinkerScript, AsyncTinkerScript, Session, Episode, AsyncEpisode])
+def test_help_names_the_arguments_of_a_constructor(kind):
+    assert "values" not in inspect.signature(kind).parameters

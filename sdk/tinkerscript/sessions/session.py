@@ -57,7 +57,7 @@ def _kinds_checked(kinds: Collection[EventKind | str]) -> set[EventKind]:
     return {EventKind(kind) for kind in kinds}
 
 
-class Session(NamedArguments, SessionApi):
+class Session(SessionApi, NamedArguments):
     """A session of the server, by id. Every method is one request, or a bounded wait made of them.
 
     Example: ``Session(Transport(base_url, api_key), "ses_9f2c41d07ab3e85f").status().state``
