@@ -16,6 +16,11 @@ export class ApiError extends Error {
   }
 }
 
+/** What is wrong with the fields that were sent, by their paths; nothing where the error is another one. */
+export function fieldsOf(error: Error | null): Record<string, string> {
+  return error instanceof ApiError ? error.fields : {};
+}
+
 export function unreachable(): ApiError {
   return new ApiError(
     0,

@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { acceptInvitation, accountQuery, declineInvitation } from "../../api/account";
-import { ApiError } from "../../api/errors";
+import { fieldsOf } from "../../api/errors";
 import { addressesQuery, changePassword, resendConfirmation } from "../../api/security";
 import { Badge } from "../../ui/badge";
 import { Button } from "../../ui/button";
@@ -128,7 +128,7 @@ function PasswordPanel() {
       setFresh("");
     },
   });
-  const fields = change.error instanceof ApiError ? change.error.fields : {};
+  const fields = fieldsOf(change.error);
 
   function onSubmit(event: SyntheticEvent) {
     event.preventDefault();

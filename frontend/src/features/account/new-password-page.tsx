@@ -3,7 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { useParams } from "react-router";
 import { resetPassword } from "../../api/auth";
-import { ApiError } from "../../api/errors";
+import { fieldsOf } from "../../api/errors";
 import { Button, ButtonLink } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice, Notice } from "../../ui/notice";
@@ -44,7 +44,7 @@ export function NewPasswordPage() {
             value={password}
             onChange={setPassword}
             description="At least 8 characters."
-            error={reset.error instanceof ApiError ? reset.error.fields.password : undefined}
+            error={fieldsOf(reset.error).password}
           />
           <label className="flex items-start gap-2">
             <input

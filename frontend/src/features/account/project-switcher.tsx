@@ -4,7 +4,7 @@ import { ChevronDown } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { useState, type SyntheticEvent } from "react";
 import { createProject } from "../../api/account";
-import { ApiError } from "../../api/errors";
+import { fieldsOf } from "../../api/errors";
 import { chooseProject, currentProject } from "../../api/project";
 import type { Account } from "../../api/types";
 import { Button } from "../../ui/button";
@@ -99,7 +99,7 @@ function CreateProject({
           maxLength={120}
           value={name}
           onChange={setName}
-          error={create.error instanceof ApiError ? create.error.fields.name : undefined}
+          error={fieldsOf(create.error).name}
         />
         <div className="flex justify-end">
           <Button type="submit" look="primary" disabled={create.isPending}>

@@ -3,7 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { Link } from "react-router";
 import { requestReset } from "../../api/auth";
-import { ApiError } from "../../api/errors";
+import { fieldsOf } from "../../api/errors";
 import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice, Notice } from "../../ui/notice";
@@ -40,7 +40,7 @@ export function ResetPasswordPage() {
             required
             value={email}
             onChange={setEmail}
-            error={ask.error instanceof ApiError ? ask.error.fields.email : undefined}
+            error={fieldsOf(ask.error).email}
           />
           <Button type="submit" look="primary" className="w-full" disabled={ask.isPending}>
             Send a link

@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { QRCodeSVG } from "qrcode.react";
 import { useState, type ReactNode, type SyntheticEvent } from "react";
-import { ApiError } from "../../api/errors";
+import { fieldsOf } from "../../api/errors";
 import {
   authenticatorsQuery,
   beginEnrolment,
@@ -129,7 +129,7 @@ function Enrol({ enrolment, error, busy, onSubmit }: EnrolProps) {
           autoComplete="one-time-code"
           value={code}
           onChange={setCode}
-          error={error instanceof ApiError ? error.fields.code : undefined}
+          error={fieldsOf(error).code}
         />
       </PasswordForm>
     </>
@@ -160,7 +160,7 @@ function PasswordForm({ action, error, busy, onSubmit, children }: PasswordFormP
         autoComplete="current-password"
         value={password}
         onChange={setPassword}
-        error={error instanceof ApiError ? error.fields.password : undefined}
+        error={fieldsOf(error).password}
       />
       <Button type="submit" disabled={busy || !password}>
         {action}

@@ -4,7 +4,7 @@ import { Dialog } from "radix-ui";
 import { useEffect, useState, type SyntheticEvent } from "react";
 import { accountQuery } from "../../api/account";
 import { confirmCode, signIn } from "../../api/auth";
-import { ApiError } from "../../api/errors";
+import { ApiError, fieldsOf } from "../../api/errors";
 import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
@@ -58,7 +58,7 @@ function Steps({ email }: { email: string }) {
   const confirm = useMutation({ mutationFn: confirmCode, ...back });
   const needsCode = enter.error instanceof ApiError && enter.error.code === "second_factor";
   const error = needsCode ? confirm.error : enter.error;
-  const fields = error instanceof ApiError ? error.fields : {};
+  const fields = fieldsOf(error);
 
   function submit(event: SyntheticEvent) {
     event.preventDefault();

@@ -12,7 +12,7 @@ import {
   signInByProvider,
   type Credentials,
 } from "../../api/auth";
-import { ApiError } from "../../api/errors";
+import { ApiError, fieldsOf } from "../../api/errors";
 import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
@@ -77,7 +77,7 @@ function CredentialsForm({
   const [password, setPassword] = useState("");
   const enterPage = useEnterPage();
   const enter = useMutation({ mutationFn: submit, onSuccess: enterPage });
-  const fields = enter.error instanceof ApiError ? enter.error.fields : {};
+  const fields = fieldsOf(enter.error);
   if (enter.error instanceof ApiError && enter.error.code === "second_factor")
     return <SecondStep onDone={enterPage} />;
 
@@ -155,7 +155,7 @@ export function SecondStep({ onDone }: { onDone: () => Promise<void> }) {
           value={code}
           onChange={setCode}
           description="From your authenticator app; or one of your recovery codes."
-          error={confirm.error instanceof ApiError ? confirm.error.fields.code : undefined}
+          error={fieldsOf(confirm.error).code}
         />
         <Button type="submit" look="primary" className="w-full" disabled={confirm.isPending}>
           Sign in

@@ -3,7 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { Link, useParams } from "react-router";
 import { verifyEmail } from "../../api/auth";
-import { ApiError } from "../../api/errors";
+import { fieldsOf } from "../../api/errors";
 import { Button, ButtonLink } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice, Notice } from "../../ui/notice";
@@ -14,7 +14,7 @@ export function VerifyEmailPage() {
   const { key = "" } = useParams();
   const [password, setPassword] = useState("");
   const verify = useMutation({ mutationFn: verifyEmail });
-  const refused = verify.error instanceof ApiError ? verify.error.fields.password : undefined;
+  const refused = fieldsOf(verify.error).password;
   const [isAsked, setAsked] = useState(false);
   if (refused && !isAsked) setAsked(true); // and goes on being asked while the next try is under way
 

@@ -2,7 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { alertRulesQuery, saveRule } from "../../api/alerts";
-import { ApiError } from "../../api/errors";
+import { fieldsOf } from "../../api/errors";
 import { OWN } from "../../api/metrics";
 import type { MetricRule } from "../../api/types";
 import { Button } from "../../ui/button";
@@ -79,7 +79,7 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
     },
   });
   const isOwn = metric.startsWith(OWN);
-  const fields = save.error instanceof ApiError ? save.error.fields : {};
+  const fields = fieldsOf(save.error);
 
   function submit(event: SyntheticEvent) {
     event.preventDefault();

@@ -1,6 +1,6 @@
 // What a new key may do, for how long, and how much it may spend.
 import { useState, type SyntheticEvent } from "react";
-import { ApiError } from "../../api/errors";
+import { fieldsOf } from "../../api/errors";
 import type { BaseModel, KeyCreate, Scope } from "../../api/types";
 import { Button } from "../../ui/button";
 import { Choices } from "../../ui/choices";
@@ -32,7 +32,7 @@ export function KeyForm({ models, error, busy, readOnly, onSubmit }: KeyFormProp
   const [scopes, setScopes] = useState<Scope[]>(offered.map((scope) => scope.value));
   const [allowed, setAllowed] = useState<string[]>([]);
   const [hours, setHours] = useState("");
-  const fields = error instanceof ApiError ? error.fields : {};
+  const fields = fieldsOf(error);
 
   function submit(event: SyntheticEvent) {
     event.preventDefault();

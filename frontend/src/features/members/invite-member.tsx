@@ -1,7 +1,7 @@
 // Invites an address; its owner becomes a member by accepting.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
-import { ApiError } from "../../api/errors";
+import { fieldsOf } from "../../api/errors";
 import { inviteMember, membersQuery } from "../../api/members";
 import type { Role } from "../../api/types";
 import { Button } from "../../ui/button";
@@ -60,7 +60,7 @@ export function InviteMember() {
             type="email"
             value={email}
             onChange={setEmail}
-            error={invite.error instanceof ApiError ? invite.error.fields.email : undefined}
+            error={fieldsOf(invite.error).email}
           />
           <SelectField
             label="Role"

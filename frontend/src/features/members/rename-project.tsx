@@ -2,7 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { accountQuery } from "../../api/account";
-import { ApiError } from "../../api/errors";
+import { fieldsOf } from "../../api/errors";
 import { renameProject } from "../../api/members";
 import type { Project } from "../../api/types";
 import { Button } from "../../ui/button";
@@ -52,7 +52,7 @@ export function RenameProject({ project }: { project: Project }) {
             maxLength={120}
             value={name}
             onChange={setName}
-            error={rename.error instanceof ApiError ? rename.error.fields.name : undefined}
+            error={fieldsOf(rename.error).name}
           />
           <div className="flex justify-end">
             <Button type="submit" look="primary" disabled={rename.isPending}>

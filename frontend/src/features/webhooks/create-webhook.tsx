@@ -1,7 +1,7 @@
 // Subscribes an address and shows its secret once, with a program that checks it. The secret lives in this dialog alone.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
-import { ApiError } from "../../api/errors";
+import { fieldsOf } from "../../api/errors";
 import type { WebhookTopic, WebhookCreate } from "../../api/types";
 import { createWebhook, webhooksQuery } from "../../api/webhooks";
 import { Button } from "../../ui/button";
@@ -79,7 +79,7 @@ interface WebhookFormProps {
 function WebhookForm({ error, busy, onSubmit }: WebhookFormProps) {
   const [url, setUrl] = useState("");
   const [topics, setTopics] = useState<WebhookTopic[]>(TOPICS.map((topic) => topic.value));
-  const fields = error instanceof ApiError ? error.fields : {};
+  const fields = fieldsOf(error);
 
   function submit(event: SyntheticEvent) {
     event.preventDefault();

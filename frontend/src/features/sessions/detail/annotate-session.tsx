@@ -1,7 +1,7 @@
 // What people write on a run: its name, tags and notes, and whether it is pinned.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
-import { ApiError } from "../../../api/errors";
+import { fieldsOf } from "../../../api/errors";
 import { sessionQuery, sessionsKey, updateSession } from "../../../api/sessions";
 import type { Session, SessionUpdate } from "../../../api/types";
 import { Button } from "../../../ui/button";
@@ -99,7 +99,7 @@ function AnnotateForm({ session, onSaved }: { session: Session; onSaved: () => v
   const [tags, setTags] = useState(session.tags.join(", "));
   const [notes, setNotes] = useState(session.notes);
   const update = useUpdate(session.id, onSaved);
-  const fields = update.error instanceof ApiError ? update.error.fields : {};
+  const fields = fieldsOf(update.error);
   const wrongTag = Object.entries(fields).find(([field]) => field.startsWith("tags"))?.[1];
 
   function onSubmit(event: SyntheticEvent) {

@@ -1,7 +1,7 @@
 // Options that a run takes between two of its steps, and those that it took: from which step on each change holds.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
-import { ApiError } from "../../../api/errors";
+import { fieldsOf } from "../../../api/errors";
 import { marksQuery } from "../../../api/metrics";
 import { isExported } from "../../../api/offline";
 import { changeConfig, hasEnded } from "../../../api/sessions";
@@ -49,7 +49,7 @@ function ChangeForm({ id }: { id: string }) {
       await client.invalidateQueries({ queryKey: marksQuery(id).queryKey });
     },
   });
-  const fields = change.error instanceof ApiError ? change.error.fields : {};
+  const fields = fieldsOf(change.error);
 
   function onSubmit(event: SyntheticEvent) {
     event.preventDefault();

@@ -3,7 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Pin, PinOff } from "lucide-react";
 import { useState, type SyntheticEvent } from "react";
 import { Link, useSearchParams } from "react-router";
-import { ApiError } from "../../../api/errors";
+import { fieldsOf } from "../../../api/errors";
 import { createView, deleteView, savedViewsQuery, updateView } from "../../../api/saved-views";
 import type { SavedView } from "../../../api/types";
 import { Button } from "../../../ui/button";
@@ -195,7 +195,7 @@ function SaveForm() {
   const [address] = useSearchParams();
   const [name, setName] = useState("");
   const save = useChange(createView, "The view is saved");
-  const fields = save.error instanceof ApiError ? save.error.fields : {};
+  const fields = fieldsOf(save.error);
   if (!mayWrite) return null;
   const onSubmit = (event: SyntheticEvent) => {
     event.preventDefault();
