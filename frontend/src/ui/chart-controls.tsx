@@ -2,7 +2,8 @@
 import { useAddress } from "./address-part";
 import { Button } from "./button";
 import { AXES, axisOf, zoomOf } from "./chart-axis";
-import { inputClass, Options } from "./field";
+import { Options } from "./choices";
+import { inputClass } from "./field";
 import { MAX_SMOOTHING, type Smoothing } from "./smoothing";
 
 /** Whether an address asks for values by their powers of ten. */

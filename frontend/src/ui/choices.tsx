@@ -1,4 +1,5 @@
-// Boxes to tick: any number of a few.
+// What is chosen of a few: one of a list, or any number of boxes to tick.
+import { Field, inputClass, type InputProps } from "./field";
 
 interface ChoicesProps<T extends string> {
   legend: string;
@@ -45,5 +46,40 @@ export function Choices<T extends string>({
         </p>
       )}
     </fieldset>
+  );
+}
+
+/** The choices of a select. */
+export function Options({ of }: { of: readonly { value: string; name: string }[] }) {
+  return of.map(({ value, name }) => (
+    <option key={value} value={value}>
+      {name}
+    </option>
+  ));
+}
+
+export function SelectField({
+  label,
+  description,
+  error,
+  children,
+  onChange,
+  ...rest
+}: InputProps<"select">) {
+  return (
+    <Field label={label} description={description} error={error}>
+      {(input) => (
+        <select
+          className={inputClass}
+          {...rest}
+          {...input}
+          onChange={(event) => {
+            onChange?.(event.target.value);
+          }}
+        >
+          {children}
+        </select>
+      )}
+    </Field>
   );
 }

@@ -16,7 +16,7 @@ interface FieldProps {
   }) => ReactNode;
 }
 
-function Field({ label, description, error, children }: FieldProps) {
+export function Field({ label, description, error, children }: FieldProps) {
   const id = useId();
   const said = [description && `${id}-description`, error && `${id}-error`]
     .filter(Boolean)
@@ -42,7 +42,10 @@ function Field({ label, description, error, children }: FieldProps) {
 }
 
 /** Of a labelled input of this kind: its field's, its own, and what is told of a change, which is its value. */
-type InputProps<Kind extends "input" | "select" | "textarea"> = Omit<FieldProps, "children"> &
+export type InputProps<Kind extends "input" | "select" | "textarea"> = Omit<
+  FieldProps,
+  "children"
+> &
   Omit<ComponentProps<Kind>, "onChange"> & { onChange?: (value: string) => void };
 
 /** What is typed or pasted beyond `maxLength` is cut between two characters, and said: a browser cuts within an emoji. */
@@ -99,41 +102,6 @@ export function TextArea({
             onChange?.(event.target.value);
           }}
         />
-      )}
-    </Field>
-  );
-}
-
-/** The choices of a select. */
-export function Options({ of }: { of: readonly { value: string; name: string }[] }) {
-  return of.map(({ value, name }) => (
-    <option key={value} value={value}>
-      {name}
-    </option>
-  ));
-}
-
-export function SelectField({
-  label,
-  description,
-  error,
-  children,
-  onChange,
-  ...rest
-}: InputProps<"select">) {
-  return (
-    <Field label={label} description={description} error={error}>
-      {(input) => (
-        <select
-          className={inputClass}
-          {...rest}
-          {...input}
-          onChange={(event) => {
-            onChange?.(event.target.value);
-          }}
-        >
-          {children}
-        </select>
       )}
     </Field>
   );

@@ -3,8 +3,8 @@ import { useState, type SyntheticEvent } from "react";
 import { fieldsOf } from "../../api/errors";
 import type { BaseModel, KeyCreate, Scope } from "../../api/types";
 import { Button } from "../../ui/button";
-import { Choices } from "../../ui/choices";
-import { SelectField, TextField } from "../../ui/field";
+import { Choices, SelectField } from "../../ui/choices";
+import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
 import { SCOPES } from "./scopes";
 

@@ -6,7 +6,8 @@ import { inviteMember, membersQuery } from "../../api/members";
 import type { Role } from "../../api/types";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
-import { SelectField, TextField, Options } from "../../ui/field";
+import { SelectField, Options } from "../../ui/choices";
+import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
 
 /** What each role may do, in words. */

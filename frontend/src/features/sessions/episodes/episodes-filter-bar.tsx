@@ -1,6 +1,7 @@
 // Narrows and sorts the list of episodes; each change is in the address.
 import { useAddress, useTypedPart } from "../../../ui/address-part";
-import { inputClass, Options } from "../../../ui/field";
+import { Options } from "../../../ui/choices";
+import { inputClass } from "../../../ui/field";
 import { MoreFilters } from "../../../ui/more-filters";
 import { visible } from "../../../ui/plain-text";
 import { FATES, SORTS } from "./episode-filter";

@@ -1,5 +1,6 @@
 // By what the tokens are coloured, and what the colours say.
-import { inputClass, Options } from "../../../ui/field";
+import { Options } from "../../../ui/choices";
+import { inputClass } from "../../../ui/field";
 import { number } from "../../../ui/format";
 import { useAddress } from "../../../ui/address-part";
 import { MEASURES, STRONG_RATIO, type Measure, type Scale } from "./token-heat";

@@ -1,6 +1,7 @@
 // The options of a session, its priority and its budget as inputs, in titled groups.
 import type { ReactNode } from "react";
-import { SelectField, TextField } from "../../../ui/field";
+import { SelectField } from "../../../ui/choices";
+import { TextField } from "../../../ui/field";
 import { visible } from "../../../ui/plain-text";
 import { TURN_FIELDS } from "../budget";
 import { boundsText, defaultText, type ConfigField } from "../config-fields";

@@ -6,7 +6,7 @@ import { baseModelsQuery } from "../../../api/server";
 import { servingQuery } from "../../../api/serving";
 import type { Session } from "../../../api/types";
 import { Button, ButtonLink } from "../../../ui/button";
-import { SelectField } from "../../../ui/field";
+import { SelectField } from "../../../ui/choices";
 import { ago, dateTime } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
