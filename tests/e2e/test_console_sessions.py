@@ -27,7 +27,7 @@ from e2e.console_pages import (
 )
 from e2e.loop_server import BASE_MODEL, LoopServer
 from e2e.playing import play
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tinkerscript import TinkerScript
 from tinkerscript.wire.sessions import MemoryEstimate
@@ -37,6 +37,7 @@ __all__ = ["browser", "page"]
 pytestmark = pytest.mark.browser
 
 RUNTIME_MS = 60_000  # until a runtime is up, or has ended
+LIST_AGAIN_MS = 5_000  # as use-live-list.ts has it
 
 
 @pytest.fixture(scope="module")
@@ -316,8 +317,17 @@ def test_the_list_is_narrowed_by_state_and_name_and_read_page_by_page(
     page.goto("/sessions")
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(50)
+    held: list[Route] = []
+    page.route(
+        re.compile(r"/v1/sessions\?.*cursor="),
+        lambda route: route.continue_() if held else held.append(route),
+    )
     page.get_by_role("button", name="Show older").click()
-    expect(rows).to_have_count(51)
+    # the list is asked for anew some seconds after a change: the older page is not lost by that
+    page.evaluate(make, [BASE_MODEL, ["late"]])
+    page.wait_for_timeout(LIST_AGAIN_MS + 2_000)
+    held[0].continue_()
+    expect(rows).to_have_count(52)
     expect(page.get_by_role("button", name="Show older")).to_have_count(0)
 
     page.get_by_label("Name or id contains").fill("RUN 5")
@@ -330,7 +340,7 @@ def test_the_list_is_narrowed_by_state_and_name_and_read_page_by_page(
     expect(page.get_by_text("No session matches")).to_be_visible()
     page.get_by_role("link", name="Show all sessions").click()
     expect(page.get_by_label("Name or id contains")).to_have_value("")
-    expect(rows).to_have_count(51)
+    expect(rows).to_have_count(52)
     shot(page, "list")
 
     account = page.request.get("/v1/account").json()

@@ -36,7 +36,10 @@ export function useLiveList(filter: SessionFilter): LiveList {
         () => {
           timer = undefined;
           askedAt = Date.now();
-          void client.invalidateQueries({ queryKey: sessionsQuery(shown.current).queryKey });
+          const { queryKey } = sessionsQuery(shown.current);
+          // Asking anew would end a request that is on its way: that of an older page would not come again.
+          if (client.isFetching({ queryKey, exact: true }) > 0) askAgain();
+          else void client.invalidateQueries({ queryKey });
         },
         Math.max(0, askedAt + AGAIN_MS - Date.now()),
       );
