@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -194,10 +195,12 @@ def _told(holds: list[Any]) -> list[dict[str, Any]]:
     except ray.exceptions.RayActorError as error:
         if not error.actor_init_failed:
             raise TrainerFailed(f"a node of Ray was lost as it started: {error}") from error
-        missing = str(error).strip().splitlines()[-1]  # of a traceback
+        said = str(error).strip()  # a traceback, with the address of the actor's node
+        where = re.search(r"\bip=([^,)\s]+)", said)
         raise NodesDiffer(
-            "a node of Ray cannot run this runtime, install the same release of TinkerScript with "
-            f"its runtime on each: {missing}"
+            f"the Ray node {where[1] if where else 'of this session'} cannot run this runtime. "
+            "Install the same release of TinkerScript with its runtime on each node: "
+            f"{said.splitlines()[-1]}"
         ) from error
 
 

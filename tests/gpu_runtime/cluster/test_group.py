@@ -149,12 +149,13 @@ class Died(Exception):
     [
         (
             Died(
-                "The actor died because of an error raised in its creation task\n  File ...\n"
+                "The actor died because of an error raised in its creation task "
+                "(pid=7, ip=10.0.0.2, actor_id=b8)\n  File ...\n"
                 "ModuleNotFoundError: No module named 'gpu_runtime'",
                 actor_init_failed=True,
             ),
             NodesDiffer,
-            "install the same release of TinkerScript .* No module named 'gpu_runtime'",
+            "node 10.0.0.2 cannot .* Install the same release .* No module named 'gpu_runtime'",
         ),
         (Died("its node died", actor_init_failed=False), TrainerFailed, "lost.* its node died"),
         (Silent(), TrainerFailed, "started no process within 120 s"),
