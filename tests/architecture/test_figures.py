@@ -69,7 +69,7 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         ),
         (
             "the session waits for it for ten minutes",
-            "gpu_runtime/gateway/tinker/ledger.py",
+            "gpu_runtime/gateway/tinker/operation_runner.py",
             {"STORE_S": 600.0},
         ),
         (

@@ -36,7 +36,7 @@ BROAD_EXCEPTS = {
     # the top of a loop: what is wrong with a grammar vLLM says to the call
     "gpu_runtime/engine/grammars/trial.py": 1,
     # the top of an operation, and of what goes on beside later ones
-    "gpu_runtime/gateway/tinker/ledger.py": 2,
+    "gpu_runtime/gateway/tinker/operation_runner.py": 2,
     "gpu_runtime/gateway/tinker/samples/sampling.py": 1,
     "gpu_runtime/generation/calls.py": 1,
     "gpu_runtime/episodes/ledger.py": 1,

@@ -1,18 +1,29 @@
-"""The operations that were sent for one model, in the order of their numbers.
+"""The operations that were taken and wait: of each model in the order of its numbers, of all models
+in the order of their clients' shares.
 
-Chunks of one call arrive in any order, and a number that never comes must not stall those after it.
+Chunks of one call arrive in any order, and a number that never comes must not stall those after it:
+it counts as used up after GAP_S. Nothing here is written down or done.
 """
 
+import asyncio
+import hashlib
+import logging
 import time
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from gpu_runtime.gateway.tinker.fair_shares import FairShares
 from gpu_runtime.journal.model_table import CREATE, Operation
-from gpu_runtime.refusals import BadRequest
+from gpu_runtime.refusals import BadRequest, NotFound
+from tinkerscript.wire.tinker.ids import client_of
 
 # a client tries for 300 s, and 30 s more for its last try, to send a number before it gives it up
 GAP_S = 330.0
 # numbers that may be missing before one that comes: each is written down when it is given up
 MAX_GAP = 4096
+MISSING = "missing"  # the kind of a number that was used up without an operation
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -44,8 +55,12 @@ class ModelQueue:
             )
 
     def add(self, operation: Operation, arrival: int) -> bool:
-        """Whether it is to be done: one that comes after its number was given up is not."""
+        """Whether it is to be done: one that waits already, or that comes after its number was given
+        up, is not.
+        """
         self.last_seq = max(self.last_seq, operation.seq_id)
+        if operation.seq_id in self.waiting:
+            return False
         if operation.seq_id < self.next_seq and not self.is_lost:
             return False
         if not self.waiting:
@@ -77,3 +92,156 @@ class ModelQueue:
             self.next_seq = min(self.waiting)
         is_stalled = bool(self.waiting) and not self.is_ready
         self.stalled_since = (self.stalled_since or time.monotonic()) if is_stalled else None
+
+
+class ModelQueues:
+    """The queues of all models, whose turn it is, and what clients wait for."""
+
+    def __init__(self, gap_s: float) -> None:
+        self._gap_s = gap_s
+        self._queues: dict[str, ModelQueue] = {}
+        self._ends: dict[str, asyncio.Event] = {}  # of operations without a result, by their names
+        self._arrivals, self._shares = 0, FairShares()
+        self._changed = asyncio.Event()
+        self._over: deque[str] = deque()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is under way."""
+        return not self._ends
+
+    @property
+    def clients(self) -> set[str]:
+        """The Tinker sessions that have models here."""
+        return {client_of(model_id) for model_id in self._queues}
+
+    def open(self, model_id: str, queue: ModelQueue) -> None:
+        """The queue of a model, unless it has one."""
+        self._queues.setdefault(model_id, queue)
+
+    def number_check(self, model_id: str, seq_id: int) -> None:
+        """Raises NotFound for a model that was never made, BadRequest for a number far from any
+        other.
+        """
+        queue = self._queues.get(model_id)
+        if seq_id != CREATE and queue is None:
+            raise NotFound(f"there is no model {model_id} in this session")
+        if queue is not None:
+            queue.near_check(model_id, seq_id)
+
+    def add(self, operation: Operation) -> None:
+        """Have an operation wait for its turn, unless it does or its number was given up."""
+        self._arrivals += 1
+        queue = self._queues.setdefault(operation.model_id, ModelQueue())
+        if not queue.add(operation, self._arrivals):
+            return
+        if not operation.is_done:
+            self._ends[operation.request_id] = asyncio.Event()
+        self._changed.set()
+
+    def take_next(self) -> tuple[ModelQueue, Operation] | None:
+        """Take out the operation whose turn it is: of the client that had the fewest tokens the one
+        that has waited longest.
+        """
+        ready = {
+            (client_of(model_id), queue.arrival): queue
+            for model_id, queue in self._queues.items()
+            if queue.is_ready
+        }
+        first = self._shares.first(ready)
+        if first is None:
+            return None
+        self._arrivals += 1
+        return ready[first], ready[first].begin(self._arrivals)
+
+    def charge(self, model_id: str, tokens: int) -> None:
+        """So many were computed for the model's client; 0: something that has none."""
+        self._shares.charge(client_of(model_id), tokens)
+
+    async def change(self) -> bool:
+        """Return once something came; False once a number was waited for as long as it may be."""
+        try:
+            async with asyncio.timeout(self._next_gap_s()):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        self._changed.clear()
+        return True
+
+    def give_up(self) -> Iterator[list[Operation]]:
+        """Of each model the numbers that were waited for long enough, as operations that use them
+        up.
+        """
+        for model_id, queue in list(self._queues.items()):
+            if not (gap := queue.give_up(self._gap_s)):
+                continue
+            log.warning(
+                "numbers %d to %d of %s never came: they count as used up",
+                gap[0],
+                gap[-1],
+                model_id,
+            )
+            yield [self._missing(model_id, seq_id) for seq_id in gap]
+
+    def position(self, operation: Operation) -> str:
+        """Why an operation is not done yet, in words for its client."""
+        queue = self._queues.get(operation.model_id)
+        if queue is None or operation.seq_id < queue.next_seq:
+            return "it is being done"
+        if not queue.is_ready:
+            return f"number {queue.next_seq} of this model has not come yet"
+        waiting = sum(len(each.waiting) for each in self._queues.values())
+        return f"{waiting} operations wait in this session"
+
+    async def wait(self, request_id: str, timeout_s: float) -> None:
+        """Return as soon as the operation has ended, or at the end of ``timeout_s``."""
+        if (event := self._ends.get(request_id)) is not None:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await event.wait()
+            except TimeoutError:
+                pass
+
+    def end(self, request_id: str) -> None:
+        """Those who wait for this operation wait no more."""
+        if event := self._ends.pop(request_id, None):
+            event.set()
+
+    def client_over(self, client: str) -> None:
+        """A client is finished: its models go before anything else is done."""
+        self._over.append(client)
+        self._changed.set()
+
+    def take_finished(self) -> tuple[str, list[str]] | None:
+        """Take out a client that is finished, and the names of its models."""
+        if not self._over:
+            return None
+        client = self._over.popleft()
+        return client, [model_id for model_id in self._queues if client_of(model_id) == client]
+
+    def remove(self, model_id: str) -> list[Operation]:
+        """Remove a model's queue; what waited in it."""
+        return list(self._queues.pop(model_id).waiting.values())
+
+    def settled(self) -> Iterator[tuple[str, int]]:
+        """Each model of which nothing is under way, and the number of its last operation that is
+        done.
+        """
+        for model_id, queue in list(self._queues.items()):
+            if queue.next_seq > CREATE and not queue.unfinished:
+                yield model_id, queue.next_seq - 1
+
+    def _next_gap_s(self) -> float | None:
+        stalls = [queue.stalled_since for queue in self._queues.values()]
+        since = [stalled for stalled in stalls if stalled is not None]
+        return max(0.0, min(since) + self._gap_s - time.monotonic()) if since else None
+
+    def _missing(self, model_id: str, seq_id: int) -> Operation:
+        said = (
+            f"number {seq_id} of {model_id} did not come within {self._gap_s:g} s: it counts as "
+            "used up"
+        ).encode()
+        request_id = f"{model_id}|{MISSING}:{seq_id}"
+        return Operation(
+            model_id, seq_id, request_id, MISSING, said, hashlib.sha256(said).hexdigest()
+        )

@@ -22,7 +22,8 @@ from starlette.routing import Route
 from gpu_runtime.gateway.http import check_relay_key, read_body
 from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.gateway.tinker.ledger import MISSING, Ledger
+from gpu_runtime.gateway.tinker.ledger import Ledger
+from gpu_runtime.gateway.tinker.model_queue import MISSING
 from gpu_runtime.gateway.tinker.requests import (
     M,
     Named,

@@ -14,7 +14,7 @@ import pytest
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import DiskFull, StoreFull, StoreUnavailable, UploadRefused
-from gpu_runtime.gateway.tinker import ledger, work
+from gpu_runtime.gateway.tinker import operation_runner, work
 from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
@@ -206,7 +206,7 @@ async def test_what_has_to_be_done_again_waits_for_the_store(
         return await fetch(store, source)
 
     monkeypatch.setattr(FolderStore, "fetch", away_at_first)
-    monkeypatch.setattr(ledger, "STORE_INTERVAL_S", 0.01)
+    monkeypatch.setattr(operation_runner, "STORE_INTERVAL_S", 0.01)
     async with wire_open(poll_s=0.1) as wire:
         promise = await wire.promise("save_weights", {"model_id": other, "seq_id": 2, "path": "b"})
         waits = await wire.result(promise)
