@@ -32,7 +32,7 @@ _OIDC = (
 )
 _KUBERNETES = (
     "Set TINKERSCRIPT_KUBERNETES=namespace=runtimes,claim=data,context=lab, with those that you "
-    "need."
+    'need. In a place of TINKERSCRIPT_PLACES: kubernetes = "namespace=runtimes,claim=data".'
 )
 # Settings of earlier releases, by the start of their names without PREFIX, and what to use instead.
 REMOVED = {
@@ -73,14 +73,19 @@ def unknown_refuse() -> None:
     known = sorted(_read | OTHERS)
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in known:
-            for start, instead in REMOVED.items():
-                if name.startswith(PREFIX + start):
-                    raise ImproperlyConfigured(f"{name}: {instead}")
+            if instead := removed_find(name):
+                raise ImproperlyConfigured(f"{name}: {instead}")
             near = get_close_matches(name, known, n=1, cutoff=0.6)
             meant = f" Did you mean {near[0]}?" if near else ""
             raise ImproperlyConfigured(
                 f"{name} is no setting of this server.{meant} docs/operations lists them all."
             )
+
+
+def removed_find(name: str) -> str | None:
+    """What to use instead of a variable that an earlier release had; None for any other."""
+    starts = (start for start in REMOVED if name.startswith(PREFIX + start))
+    return REMOVED.get(next(starts, ""))
 
 
 def read_text(

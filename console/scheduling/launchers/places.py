@@ -24,7 +24,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from console.config.environment import PREFIX
+from console.config.environment import PREFIX, removed_find
 from console.scheduling.launchers.options import (
     CHOICE,
     USED_BY,
@@ -103,6 +103,8 @@ def _place(name: str, table: Mapping[str, Any], *, server_url: str, s3_endpoint_
         )
     known = OWN_KEYS | {variable.removeprefix(PREFIX).lower() for variable in USED_BY}
     if unknown := sorted(set(table) - known):
+        if instead := removed_find(PREFIX + unknown[0].upper()):
+            raise ImproperlyConfigured(f"{unknown[0]}: {instead}")
         raise ImproperlyConfigured(
             f"{unknown[0]!r} is no key of a place; there are {', '.join(sorted(known))}."
         )

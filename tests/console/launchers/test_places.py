@@ -76,6 +76,11 @@ def test_without_a_file_there_is_the_one_place() -> None:
         ("runtime_cpus = 64", "runtime_cpu = 64", "'runtime_cpu' is no key of a place; there are"),
         (
             "runtime_cpus = 64",
+            'kubernetes_claim = "data"',
+            "place lab: kubernetes_claim: Set TINKERSCRIPT_KUBERNETES=namespace=runtimes,claim=data",
+        ),
+        (
+            "runtime_cpus = 64",
             "",
             "place lab: TINKERSCRIPT_LAUNCHER=slurm needs TINKERSCRIPT_RUNTIME_CPUS",
         ),
