@@ -123,6 +123,16 @@ def test_options_that_contradict_each_other_are_refused_with_the_other_named(fie
         ("dual_clip", {"dual_clip": 3.0, "loss": "cispo"}, {"loss": "ppo", "epochs": 2}),
         ("dro_beta", {"dro_beta": 0.1}, {"loss": "dro", "epochs": 2}),
         ("kl_base_coef", {"kl_base_coef": 0.1}, {"kl_coef": 0.1, "reference_decay": 0.9}),
+        (
+            "kl_base_coef",
+            {"kl_base_coef": 0.1, "kl_coef": 0.1, "lora_rank": 8},
+            {"reference_decay": 0.9, "lora_rank": 0},
+        ),
+        (
+            "reference_decay",
+            {"reference_decay": 0.9, "lora_rank": 8},
+            {"kl_coef": 0.1, "lora_rank": 0},
+        ),
         ("lr_min_ratio", {"lr_min_ratio": 0.5}, {"lr_schedule": "cosine", "max_steps": 9}),
         (
             "keep_n",
@@ -196,6 +206,9 @@ def test_a_stored_configuration_is_read_back_and_decided_again_whatever_its_loss
 def test_one_mistake_is_reported_once():
     assert refusal(loss="nope", clip_high=0.28, epochs=2)[0] == "loss"
     assert refusal(lora_rank=-1, lora_alpha=16)[0] == "lora_rank"
+    assert refusal(tasks_per_batch=1, minibatches=2, clip_low=0.1)[0] == "minibatches"
+    assert refusal(epochs=0, kl_stop=0.01, dual_clip=3.0)[0] == "epochs"
+    assert refusal(minibatches=9, loss="dro", dro_beta=0.1)[0] == "minibatches"
 
 
 @pytest.mark.parametrize(

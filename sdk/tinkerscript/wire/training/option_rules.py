@@ -17,8 +17,8 @@ Rule = tuple[Callable[[Given], bool], str]
 
 
 def has_many_updates(given: Given) -> bool:
-    """Whether a batch gets more than one optimizer update."""
-    return given.get("minibatches", 1) * given.get("epochs", 1) > 1
+    """Whether a batch gets more than one optimizer update; so where one of the two was refused."""
+    return given.get("minibatches", 2) * given.get("epochs", 2) > 1
 
 
 def _loss_in(losses: tuple[str, ...]) -> Rule:
@@ -58,12 +58,18 @@ RULES: dict[str, tuple[Rule, ...]] = {
             "only with kl_in loss: in a reward it is k1, without bias",
         ),
     ),
-    "reference_decay": (_HAS_KL,),
+    "reference_decay": (
+        (
+            _HAS_KL[0],
+            "only with a kl_coef above 0 and lora_rank 0, without adapters",
+        ),
+    ),
     "kl_base_coef": (
         _HAS_KL,
         (
             lambda given: given.get("reference_decay", 0.5) is not None,
-            "only with reference_decay: without it the reference of kl_coef is the base model",
+            "only with reference_decay, and so lora_rank 0: without it the reference of kl_coef is "
+            "the base model",
         ),
         (lambda given: given.get("kl_in") != "reward", "only with kl_in loss"),
     ),
