@@ -79,6 +79,9 @@ def test_answers_whose_length_drifts_either_way_are_told_once(length: float) -> 
 
 def test_an_engine_that_is_off_is_told_and_one_far_token_is_not() -> None:
     assert names({"engine_gap_far": 1e-4}) == [[]], "one of ten thousand"
+    one_of_400 = {"engine_gap_far": 1 / 400, "tokens_trained": 400}
+    assert names(one_of_400, one_of_400) == [[], []], "one of a small step"
+    assert names({"engine_gap_far": 2 / 400, "tokens_trained": 400}) == [["engine_gap"]]
     assert names({"engine_gap_far": 0.01}, {"engine_gap_far": 0.02}) == [["engine_gap"], []]
     assert names({"engine_gap_p50": 0.3}) == [["engine_gap"]]
     assert names({"engine_gap_p50": 0.3, "staleness_max": 1}) == [[]], (

@@ -4,6 +4,7 @@ engine that is off.
 Each comes once for a row of steps that show it.
 """
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -21,7 +22,9 @@ from gpu_runtime.episodes.advice.steps import (
 # steps above 3.2 times the first. A run that collapsed went from 7 to 41.
 FAR_ABOVE_CLIP, FAR_ABOVE_FIRST = 10.0, 4.0
 DRIFT = 2.0  # times as long as in the first steps, or as short
-FAR_TOKENS = 1e-3  # of a step, more than 1 nat apart: rounding makes none or a few
+# Of a step's tokens, more than 1 nat apart: rounding makes none or a few. One alone is left out of
+# the loss and is no sign of more, however few a step has.
+FAR_TOKENS, ONE_TOKEN = 1e-3, 1.5
 USUAL_GAP = 0.1  # nats, of the median token: bfloat16 makes 0.01 to 0.04
 
 
@@ -103,4 +106,6 @@ def engine_gap(step: int, last: Sequence[Metrics]) -> list[Event]:
 def _is_off(metrics: Metrics) -> bool:
     """Of tokens of the current weights: older ones differ by what was learned since."""
     far, usual = metrics.get("engine_gap_far") or 0.0, metrics.get("engine_gap_p50") or 0.0
-    return not metrics.get("staleness_max") and (far > FAR_TOKENS or usual > USUAL_GAP)
+    least = ONE_TOKEN / (metrics.get("tokens_trained") or math.inf)
+    is_off = far > max(FAR_TOKENS, least) or usual > USUAL_GAP
+    return not metrics.get("staleness_max") and is_off
