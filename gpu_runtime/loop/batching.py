@@ -128,8 +128,11 @@ def _group_samples(
 ) -> list[Sample]:
     samples = []
     is_thinned = config.keep_n is not None and group_has_signal(advantages_G)
-    for episode, advantages in zip(group.episodes, advantages_G, strict=True):
-        if is_thinned and not any(advantages.values()):
+    chosen = set(_kept(group, config)) if is_thinned else set(range(len(group.episodes)))
+    for at, (episode, advantages) in enumerate(zip(group.episodes, advantages_G, strict=True)):
+        # where another member was erased, advantages alone say who was kept
+        known = episode.kept_advantages is None and at in chosen
+        if is_thinned and not known and not any(advantages.values()):
             continue
         side = config.train_calls_without_tools
         kinds = {"with_truncated": not config.mask_truncated, "with_side": side}
@@ -222,9 +225,7 @@ def group_has_signal(advantages_G: Sequence[Mapping[str, float]]) -> bool:
 
 def _group_advantages(group: Group, config: SessionConfig) -> list[dict[str, float]]:
     """With ``keep_n`` those that are left out have the advantage 0, and are in no mean."""
-    terms = _length_terms(group, config)
-    rewards = [episode.reward + term for episode, term in zip(group.episodes, terms, strict=True)]
-    kept = most_spread(rewards, config.keep_n or len(rewards))
+    terms, kept = _length_terms(group, config), _kept(group, config)
     chosen, of_chosen = [group.episodes[at] for at in kept], [terms[at] for at in kept]
     found = dict(zip(kept, _advantages(chosen, of_chosen, config), strict=True))
     none = [
@@ -234,6 +235,17 @@ def _group_advantages(group: Group, config: SessionConfig) -> list[dict[str, flo
         found.get(at) or dict(episode.kept_advantages or none[at])
         for at, episode in enumerate(group.episodes)
     ]
+
+
+def _kept(group: Group, config: SessionConfig) -> list[int]:
+    """The places of the attempts that are trained: with ``keep_n`` those whose rewards, with what
+    their lengths add and cost, differ most.
+    """
+    rewards = [
+        episode.reward + term + _penalty(episode, [call.id for call in episode.calls], config)
+        for episode, term in zip(group.episodes, _length_terms(group, config), strict=True)
+    ]
+    return most_spread(rewards, config.keep_n or len(rewards))
 
 
 def _length_terms(group: Group, config: SessionConfig) -> list[float]:

@@ -42,6 +42,29 @@ def test_of_a_group_those_are_trained_whose_rewards_differ_most() -> None:
     assert of_group == [{"c1": 0.0}, {"c2": -0.5}, {"c3": 0.0}, {"c4": 0.5}]
 
 
+def test_the_rewards_that_are_compared_are_those_that_are_trained() -> None:
+    """With what an answer that is too long costs."""
+    long = list(range(4))
+    members = [
+        episode(number, 1.0, call(f"c{number}", [1], long if number == 3 else [2]))
+        for number in range(1, 5)
+    ]
+    config = SessionConfig(
+        grpo_n=4, keep_n=2, max_tokens=4, overlong_buffer=2, normalize_advantage=False
+    )
+    samples = batch_samples(batch(members), config)
+    assert {sample.call_ids: sample.advantage for sample in samples} == {
+        ("c3",): -0.5,
+        ("c4",): 0.5,
+    }
+
+
+def test_a_kept_attempt_whose_reward_is_the_mean_stays_in_the_means() -> None:
+    config = SessionConfig(grpo_n=4, keep_n=3, normalize_advantage=False)
+    samples = batch_samples(batch(group(0.0, 0.5, 0.5, 1.0)), config)
+    assert [sample.advantage for sample in samples] == [-0.5, 0.0, 0.5]
+
+
 def test_a_group_of_equal_rewards_stays_whole_for_the_kl_term() -> None:
     config = SessionConfig(grpo_n=4, keep_n=2, kl_coef=0.1)
     assert len(batch_samples(batch(group(1.0, 1.0, 1.0, 1.0)), config)) == 4
