@@ -135,20 +135,20 @@ async def samples_logprobs(
 
 
 def update_parts(samples: Sequence[Sample], config: SessionConfig, step: int) -> list[list[Sample]]:
-    """The samples of each update: every epoch deals the groups out anew, in an order that the seed
-    and the step give.
+    """The samples of each update: the groups are dealt out once, and every epoch takes the parts in
+    an order of its own, all as the seed and the step give it.
 
-    Groups stay whole, since their prefixes are computed once. Fewer groups than ``minibatches``
-    make fewer parts.
+    Dealt out anew, rows would round otherwise than the policy before the step did: in bfloat16 by
+    0.02 nats a token, which moves half of the sequences out of GSPO's clip. Groups stay whole,
+    since their prefixes are computed once. Fewer groups than ``minibatches`` make fewer parts.
     """
     groups = list(dict.fromkeys(sample.group for sample in samples))
     parts = min(config.minibatches, len(groups))
     if parts == 1:
         return [list(samples)] * config.epochs
     order = random.Random(f"{config.seed} {step}")
-    dealt = []
-    for _ in range(config.epochs):
-        shuffled = order.sample(groups, len(groups))
-        hands = [set(shuffled[part::parts]) for part in range(parts)]
-        dealt += [[sample for sample in samples if sample.group in hand] for hand in hands]
-    return dealt
+    shuffled = order.sample(groups, len(groups))
+    hands = [set(shuffled[part::parts]) for part in range(parts)]
+    dealt = [[sample for sample in samples if sample.group in hand] for hand in hands]
+    later = [part for _ in range(config.epochs - 1) for part in order.sample(dealt, parts)]
+    return dealt + later
