@@ -45,7 +45,11 @@ from tinkerscript.wire.training.model_refusals import (
     prefixes_words,
     quantised_plan,
 )
-from tinkerscript.wire.training.models.mixtures import mixture_of, mixture_refusal
+from tinkerscript.wire.training.models.mixtures import (
+    NO_KERNEL,
+    mixture_of,
+    mixture_refusal,
+)
 
 
 def dry_run(
@@ -121,7 +125,7 @@ def config_decide(
     nodes_check(config=config)
     shared_rows_check(config=config, devices=devices)
     on_gpu = devices > 0
-    engine_check(model, on_gpu=on_gpu)
+    engine_check(model, on_gpu=on_gpu, adapters=kind is SessionKind.TINKER)
     shape = base_model_shape(model)
     limit_bytes = memory_limit_bytes(place=config.place, on_gpu=on_gpu)
     memory = None
@@ -262,9 +266,15 @@ def model_check(model: BaseModel, config: SessionConfig) -> None:
         )
 
 
-def engine_check(model: BaseModel, *, on_gpu: bool) -> None:
-    """Raises ModelUnsupported where the engine of such machines has no kernel for the model."""
-    if refusal := engine_refusal(Path(model.path), on_gpu=on_gpu):
+def engine_check(model: BaseModel, *, on_gpu: bool, adapters: bool = False) -> None:
+    """Raises ModelUnsupported where the engine of such machines has no kernel for the model, or
+    none for ``adapters`` on it.
+    """
+    folder = Path(model.path)
+    refusal = engine_refusal(folder, on_gpu=on_gpu)
+    if adapters and not on_gpu and mixture_of(folder) is not None:
+        refusal = refusal or NO_KERNEL
+    if refusal:
         raise ModelUnsupported.of_field(
             "base_model",
             refusal,

@@ -23,7 +23,7 @@ from gpu_runtime.weights.formats import AWAITED, PACKED
 from tinkerscript.processes.tracing import is_traced
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.device_memory import OWN_SHARE, SHARED_SHARE
-from tinkerscript.wire.training.models.mixtures import mixture_of
+from tinkerscript.wire.training.models.mixtures import NO_KERNEL, mixture_of
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 START_S = 900.0  # of an engine with a large model
 MAX_COLUMNS = 256  # log-probabilities of one place; callers ask for as many at most
-NO_KERNEL = (
-    "this model is a mixture of experts, and with adapters vLLM 0.32 computes experts by Triton "
-    "kernels alone, which run on no CPU: serve the Tinker session on a GPU, or train by episodes"
-)
 
 
 @dataclass(frozen=True)

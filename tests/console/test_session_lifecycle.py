@@ -8,7 +8,13 @@ from django.conf import settings
 from django.core.management import call_command
 from django.utils import timezone
 
-from console.errors import Conflict, DoesNotFit, QuotaExceeded, UnknownBaseModel
+from console.errors import (
+    Conflict,
+    DoesNotFit,
+    ModelUnsupported,
+    QuotaExceeded,
+    UnknownBaseModel,
+)
 from console.live.models import EventRecord
 from console.object_store import client as object_store
 from console.object_store import seaweedfs
@@ -87,6 +93,9 @@ def test_a_dry_run_counts_what_computes_a_token_of_a_mixture_and_refuses_what_ot
     assert dry_run.dry_run(project=project, body=BODY).experts is None
     adapted = SessionCreate(base_model="mine", config=SessionConfig(lora_rank=4))
     assert words in dry_run.dry_run(project=project, body=adapted).experts
+    with pytest.raises(ModelUnsupported, match="with adapters vLLM.*on no CPU") as refused:
+        dry_run.dry_run(project=project, body=body, kind=SessionKind.TINKER)
+    assert refused.value.details["fields"][0]["field"] == "base_model"
 
 
 def test_a_dry_run_says_that_a_folder_is_quantised_and_what_is_done(

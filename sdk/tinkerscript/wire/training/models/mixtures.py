@@ -24,6 +24,11 @@ CHOSEN = (
     "moe_top_k",
 )
 MODULE = ".experts."  # in the name of a weight of experts
+# The engine of a Tinker session adds adapters by itself.
+NO_KERNEL = (
+    "this model is a mixture of experts, and with adapters vLLM 0.32 computes experts by Triton "
+    "kernels alone, which run on no CPU: serve the Tinker session on a GPU, or train by episodes"
+)
 
 
 @dataclass(frozen=True)
