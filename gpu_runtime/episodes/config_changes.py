@@ -50,5 +50,6 @@ def check(began: SessionConfig, now: SessionConfig, options: Mapping[str, float]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         name = ".".join(map(str, first["loc"]))
-        said = f"{', '.join(options)} cannot change so: {name}: {first['msg']}"
+        why = first["msg"].removeprefix("Value error, ")  # pydantic's own words
+        said = f"{', '.join(options)} cannot change so: {name}: {why}"
         raise BadRequest(said, param=next(iter(options))) from None

@@ -60,7 +60,8 @@ def untrainable(sampling: dict[str, Any]) -> BadRequest | None:
             f"a training episode needs a temperature of {MIN_TEMPERATURE} or more, not "
             f"{sampling['temperature']:g}:"
             " greedy answers of a group are all equal and teach nothing",
-            hint="Leave temperature at 1, or begin the episode with eval=True. In Aider: "
+            hint="Leave temperature at 1, in the call and in the session's options, or begin the "
+            "episode with eval=True. In Aider: "
             "use_temperature: false in .aider.model.settings.yml; in gptme: TEMPERATURE=1.",
             param="temperature",
         )

@@ -38,6 +38,7 @@ async def test_a_greedy_session_sees_it_at_its_first_training_call(tmp_path: Pat
         begun = await gateway.begin()
         refused = await gateway.raw_chat(begun["api_key"])
         assert refused.status_code == 400 and "not 0" in refused.json()["error"]["message"]
+        assert "in the session's options" in refused.json()["error"]["message"]
         assert (await gateway.raw_chat(begun["api_key"], temperature=1.0)).status_code == 200
 
 
