@@ -7,6 +7,7 @@ arXiv:2106.09685).
 
 import hashlib
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -110,16 +111,21 @@ class Adapters:
         self._layers, self._selected = adapted_layers(self._model), None
 
 
-def adapter_bytes(model: Any, lora: LoraConfig) -> int:
-    """What an adapter costs while it is trained: in float32 its weights, gradient, a call's
-    gradient, two moments.
+def adapters_bytes(model: Any, loras: Iterable[LoraConfig]) -> int:
+    """What adapters cost while they are trained: in float32 the weights, gradient and two moments
+    of each, and a call's gradient of the largest, as one call is computed at a time.
     """
+    counts = [_weights_count(model, lora) for lora in loras]
+    return 4 * (4 * sum(counts) + max(counts, default=0))
+
+
+def _weights_count(model: Any, lora: LoraConfig) -> int:
     lora_check(lora)
     layers = [model.get_submodule(name) for name in _targets(model, lora)]
     sizes = sum(layer.in_features + layer.out_features for layer in layers)
     experts = [weight.shape for weight in _experts(model, lora).values()]
     sizes += sum(count * (one + other) for count, one, other in experts)
-    return 4 * 5 * lora.rank * sizes
+    return int(lora.rank * sizes)
 
 
 def _targets(model: Any, lora: LoraConfig) -> list[str]:

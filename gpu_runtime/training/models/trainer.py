@@ -39,7 +39,7 @@ from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.training.losses import LOSSES, TARGETS
 
-from .adapters import ALPHA, Adapters, adapter_bytes
+from .adapters import ALPHA, Adapters, adapters_bytes
 from .data_check import data_check, loss_find, settings_check
 from .export import full_weights, hugging_face_export
 from .own import OwnModel
@@ -142,14 +142,14 @@ class BaseWithModels:
 
     def _room_require(self, lora: LoraConfig) -> None:
         models = [model.lora for model in self._models.values() if model.lora is not None]
-        wanted, *others = (adapter_bytes(self._policy.model, each) for each in (lora, *models))
-        taken, room = sum(others), int(self._memory_bytes() * ADAPTERS_PART)
-        if taken + wanted > room:
+        taken, wanted = (
+            adapters_bytes(self._policy.model, each) for each in (models, [*models, lora])
+        )
+        if wanted > (room := int(self._memory_bytes() * ADAPTERS_PART)):
             raise InvalidTrainingInput(
-                f"an adapter of rank {lora.rank} needs {wanted >> 20} MiB while it is trained; "
-                f"{len(models)} models"
-                f" have {taken >> 20} of the {room >> 20} MiB that are for adapters. Finish one, "
-                "or take a smaller rank"
+                f"an adapter of rank {lora.rank} needs {(wanted - taken) >> 20} MiB while it is "
+                f"trained; {len(models)} models have {taken >> 20} of the {room >> 20} MiB that are "
+                "for adapters. Finish one, or take a smaller rank"
             )
 
     def _whole_row(self, model: Any) -> int:

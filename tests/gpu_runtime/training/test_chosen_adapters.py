@@ -5,7 +5,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from gpu_runtime.model_interfaces import LoraConfig
-from gpu_runtime.training.models.adapters import Adapters
+from gpu_runtime.training.models.adapters import Adapters, adapters_bytes
 
 SIZES = {
     "hidden_size": 8,
@@ -47,6 +47,13 @@ def test_each_choice_is_that_adapter_alone_also_after_another_one_came_or_went(m
         "a": False,
         "b": True,
     }
+
+
+def test_the_gradient_of_a_call_is_counted_once_for_all_adapters(model) -> None:
+    lora = LoraConfig(2)
+    asked = [adapters_bytes(model, [lora] * count) for count in (0, 1, 3)]
+    size = 4 * sum(it.numel() for it in Adapters(model).add("a", lora, "a").values())
+    assert asked == [0, 5 * size, 13 * size], "weights, gradient and two moments are of each"
 
 
 def test_the_model_is_not_walked_to_choose_an_adapter(model, monkeypatch) -> None:
