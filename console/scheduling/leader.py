@@ -12,7 +12,9 @@ import hashlib
 import os
 import secrets
 import socket
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -24,6 +26,8 @@ from console.scheduling.models import LeaderLease
 
 # longer than the longest tick, short enough to wait for when the leader's machine was lost
 LEASE_S = 10.0
+# after a gap this long between ticks the reconciler was stopped, not the runtimes
+PAUSE = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,50 @@ def holder_new(pid: int | None = None) -> str:
     """A name for a reconciler in this process, or in process ``pid``; no two are alike."""
     stat = processes.stat_get(os.getpid() if pid is None else pid)
     return f"{machine_id()}:{stat.pid}:{stat.start_time}:{secrets.token_hex(4)}"
+
+
+@dataclass
+class Leadership:
+    """One reconciler's lead: taken where no other has it, and renewed in every tick.
+
+    ``take_over`` is called before it leads, ``forget`` where what it remembers may be untrue by
+    now, ``stand_by`` while another leads.
+    """
+
+    take_over: Callable[[], None]
+    forget: Callable[[], None]
+    stand_by: Callable[[], None]
+    holder: str = field(default_factory=holder_new)
+    # None: another leads. Silence before it was ours, and no runtime is blamed for it.
+    judging_since: datetime | None = None
+    tick_s: float = 0.0  # how long its last tick took
+    # By a clock that goes on while the machine sleeps, and by one that nobody sets.
+    _renewed_at: datetime = field(default_factory=timezone.now)
+    _renewed_s: float = field(default_factory=time.monotonic)
+
+    def renew(self, now: datetime) -> datetime | None:
+        """Lead until the next tick, unless another does; returns ``judging_since``. Raises
+        DatabaseError where nothing can be written.
+        """
+        if not leader_renew(holder=self.holder, now=now, tick_s=self.tick_s):
+            self.judging_since = None
+            self.stand_by()
+        elif self.judging_since is None or now - self._renewed_at > PAUSE:
+            if self.judging_since is None:
+                self.take_over()
+            self.forget()  # another has led meanwhile
+            self.judging_since = now
+        self._renewed_at, self._renewed_s = now, time.monotonic()
+        return self.judging_since
+
+    def keep(self) -> datetime | None:
+        """The same in a long tick: who is late is followed by another."""
+        return self.renew(timezone.now()) if self.age_s > LEASE_S / 3 else self.judging_since
+
+    @property
+    def age_s(self) -> float:
+        """How long ago it was renewed."""
+        return time.monotonic() - self._renewed_s
 
 
 def leader_status(*, now: datetime | None = None) -> LeaderStatus | None:

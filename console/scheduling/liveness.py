@@ -1,11 +1,12 @@
-"""Whether a session's runtime is stuck, idle or late. The time is an argument, so that tests need
-not wait.
+"""Whether a session's runtime has ended, is stuck, idle or late. The time is an argument, so that
+tests need not wait.
 """
 
 from datetime import datetime, timedelta
 
 from django.conf import settings
 
+from console.scheduling.launchers.protocol import RuntimeStatus
 from console.sessions.models import Session
 from console.sessions.states import Desired
 from tinkerscript.wire.config import SessionConfig
@@ -15,6 +16,21 @@ from tinkerscript.wire.sessions import SessionState
 MAX_RESTART_WAIT_S = 30.0
 # of a session made before it was an option
 IDLE_SUSPEND_S = SessionConfig.model_fields["idle_suspend_s"].default
+
+
+def ended_cause(
+    session: Session, status: RuntimeStatus, *, now: datetime, judging_since: datetime
+) -> str | None:
+    """Why a runtime is gone, or None. A lost one is not, for as long as it may hold its lease."""
+    if not status.is_alive:
+        code = "" if status.code is None else f" with code {status.code}"
+        why = f": {status.reason}" if status.reason else ""
+        return f"the runtime's process ended{code}{why}"
+    leased_until = max(session.lease_expires_at or session.state_since, judging_since)
+    is_leased = now - leased_until <= timedelta(seconds=settings.LEASE_S)
+    if status.state == "running" and status.reason and not is_leased:
+        return f"the runtime is lost: {status.reason}"
+    return None
 
 
 def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> str | None:
@@ -50,14 +66,6 @@ def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> 
         return None
     doing = f" ({session.phase})" if session.phase else ""
     return f"the runtime made no progress for {deadline_s:.0f} s while {state}{doing}"
-
-
-def is_unleased(session: Session, *, now: datetime, judging_since: datetime) -> bool:
-    """Whether its runtime does not hold its lease, although we have listened as long as one
-    lasts.
-    """
-    heard_until = max(session.lease_expires_at or session.state_since, judging_since)
-    return now - heard_until > timedelta(seconds=settings.LEASE_S)
 
 
 def is_idle(session: Session, *, now: datetime) -> bool:

@@ -19,10 +19,12 @@ from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.recovery import disk_full, model_gone, move, recover, requeue, was_ready
 from console.scheduling.session_notes import waiting_note
 from console.sessions.limits.devices import DevicesShort
+from console.sessions.limits.queue import queue_waiting
 from console.sessions.models import Session
+from console.sessions.selectors import session_counts
 from console.sessions.services import end_without_runtime
 from console.sessions.starting_points import start_check
-from console.sessions.states import Desired
+from console.sessions.states import WITH_RUNTIME, Desired
 from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState
 
@@ -207,6 +209,17 @@ class QueuedStarts:
             return
         failure = disk_full(free_bytes=free_bytes, needed=needed)
         move(session, SessionState.FAILED, reason=failure["cause"], failure=failure)
+
+
+def warm_keep(warm: WarmRuntimes, *, drains: bool) -> None:
+    """As many as the sessions leave room for; what has no session yet never takes one's place."""
+    counts = session_counts(place=HERE)
+    room = settings.MAX_RUNTIMES - sum(counts[state] for state in WITH_RUNTIME)
+    # On a full server, where a long queue may stand, its order is not asked for.
+    queued = queue_waiting() if counts[SessionState.QUEUED] and room > 0 else 0
+    # Who waits and who loads needs the processors.
+    others = queued + counts[SessionState.PROVISIONING] + counts[SessionState.LOADING]
+    warm.keep(room=0 if drains else room - queued, may_start=others == 0)
 
 
 def _place_ask(session: Session, launcher: Launcher) -> None:

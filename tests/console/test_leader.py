@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.utils import timezone
 
 from console.scheduling import leader
-from console.scheduling.leader import holder_new, leader_renew, leader_status
+from console.scheduling.leader import PAUSE, Leadership, holder_new, leader_renew, leader_status
 from console.scheduling.models import LeaderLease
 
 pytestmark = pytest.mark.django_db
@@ -106,3 +107,36 @@ def test_a_lead_that_was_taken_meanwhile_is_not_taken_again(process, monkeypatch
 
     monkeypatch.setattr(leader, "_is_gone", look)
     assert not leads(slow) and LeaderLease.objects.get().holder == fast
+
+
+def test_a_lead_judges_anew_where_another_may_have_led() -> None:
+    done: list[str] = []
+    take_over, forget, wait = (
+        partial(done.append, each) for each in ("take over", "forget", "wait")
+    )
+    lead = Leadership(take_over, forget, wait)
+    began = timezone.now()
+    paused = began + timedelta(seconds=9) + PAUSE
+    assert lead.renew(began) == lead.renew(began + timedelta(seconds=9)) == lead.renew(paused)
+    assert lead.judging_since == began and done == ["take over", "forget"]
+    late = paused + PAUSE + timedelta(seconds=1)
+    assert lead.renew(late) == late and done[2:] == ["forget"]
+    LeaderLease.objects.update(holder="another", expires_at=late + PAUSE)
+    assert lead.renew(late) is None and lead.keep() is None and done[3:] == ["wait"]
+    after = late + 2 * PAUSE
+    assert lead.renew(after) == after and done[4:] == ["take over", "forget"]
+
+
+def test_what_has_to_be_done_before_it_leads_is_tried_until_it_is_done() -> None:
+    done: list[str] = []
+
+    def take_over() -> None:
+        done.append("take over")
+        if len(done) == 1:
+            raise OSError("no device")
+
+    lead, now = Leadership(take_over, partial(done.append, "forget"), lambda: None), timezone.now()
+    with pytest.raises(OSError, match="no device"):
+        lead.renew(now)
+    assert lead.judging_since is None and lead.renew(now) == now
+    assert done == ["take over", "take over", "forget"]

@@ -52,7 +52,7 @@ class Shared(World):
         (holder,) = LeaderLease.objects.filter(expires_at__gt=self.now).values_list(
             "holder", flat=True
         )
-        return [reconciler._holder == holder for reconciler in self.reconcilers]  # noqa: SLF001 - its name
+        return [reconciler._lead.holder == holder for reconciler in self.reconcilers]  # noqa: SLF001 - its name
 
     def launchers(self) -> list[FakeLauncher]:
         return [self.launcher, *self.clusters.values()]
