@@ -89,17 +89,14 @@ class Leadership:
         return time.monotonic() - self._renewed_s
 
 
-def leader_status(*, now: datetime | None = None) -> LeaderStatus | None:
-    """The leader's status, also of one that was at work until some seconds ago; None while there is
-    none.
-    """
-    now = now or timezone.now()
+def leader_status() -> LeaderStatus | None:
+    """That of the leader, or of one that led until some seconds ago; None while there is none."""
+    now = timezone.now()
     lease = LeaderLease.objects.filter(expires_at__gt=now).first()
     if lease is None:
         return None
-    return LeaderStatus(
-        tick_s=lease.tick_s, age_s=LEASE_S - (lease.expires_at - now).total_seconds()
-    )
+    left_s = (lease.expires_at - now).total_seconds()
+    return LeaderStatus(tick_s=lease.tick_s, age_s=LEASE_S - left_s)
 
 
 def leader_renew(*, holder: str, now: datetime, tick_s: float = 0.0) -> bool:

@@ -74,16 +74,9 @@ class QueuedStarts:
         self._devices_kept = 0
         # what was stopped or removed meanwhile is not kept in mind
         if known := self.later.keys() | self._ended:
-            queued = set(
-                Session.objects.filter(id__in=known, state=SessionState.QUEUED).values_list(
-                    "id", flat=True
-                )
-            )
-            self.later = {
-                session_id: later
-                for session_id, later in self.later.items()
-                if session_id in queued
-            }
+            rows = Session.objects.filter(id__in=known, state=SessionState.QUEUED)
+            queued = set(rows.values_list("id", flat=True))
+            self.later = {waits: self.later[waits] for waits in self.later.keys() & queued}
             self._ended &= queued
 
     def forget(self) -> None:
@@ -96,11 +89,8 @@ class QueuedStarts:
         session = Session.objects.get(id=session_id)
         if session.desired == Desired.STOP:
             self.later.pop(session_id, None)
-            move(
-                session,
-                end_without_runtime(session.id, SessionState.QUEUED),
-                reason="stop requested",
-            )
+            ended = end_without_runtime(session.id, SessionState.QUEUED)
+            move(session, ended, reason="stop requested")
             return
         if self._model_gone(session):
             return
@@ -181,20 +171,11 @@ class QueuedStarts:
             self.later.pop(session.id, None)
             self._ended.discard(session.id)
             if session.launcher:
-                move(
-                    session,
-                    SessionState.SUSPENDED,
-                    reason=str(gone),
-                    desired=Desired.SUSPEND,
-                    restarts=0,
-                )
+                kept = {"desired": Desired.SUSPEND, "restarts": 0}
+                move(session, SessionState.SUSPENDED, reason=str(gone), **kept)
             else:
-                move(
-                    session,
-                    SessionState.FAILED,
-                    reason=str(gone),
-                    failure=model_gone(gone),
-                )
+                failure = model_gone(gone)
+                move(session, SessionState.FAILED, reason=str(gone), failure=failure)
             return True
         return False
 
