@@ -13,6 +13,7 @@ import pytest
 from console.catalogue.base_models import BaseModel
 from console.errors import ModelUnsupported
 from console.sessions.dry_run import engine_check
+from support.safetensors_bytes import safetensors_bytes
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.model_refusals import (
     CPU_HEAD_SIZES,
@@ -80,6 +81,36 @@ def test_a_head_size_that_the_engine_lacks_on_a_cpu_is_named_before_the_start(
         refusal(head_dim=48)
         engine_check(BaseModel("odd", str(tmp_path)), on_gpu=False)
     assert refused.value.details["fields"][0]["field"] == "base_model"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {"model_type": "llama4_text", "attention_chunk_size": 16},
+            "attention_chunk_size is 16, and the engine takes multiples of 128 there",
+        ),
+        ({"model_type": "llama4_text", "attention_chunk_size": 8192}, None),
+        (
+            {"model_type": "nemotron_h", "n_routed_experts": 2, "num_experts_per_tok": 1},
+            "n_routed_experts are experts without a gate",
+        ),
+        ({"model_type": "kimi_linear"}, "model_type is kimi_linear"),
+    ],
+)
+def test_an_operator_that_the_engine_lacks_on_a_cpu_is_named_before_the_start(
+    tmp_path: Path, fields: dict[str, object], said: str | None
+) -> None:
+    shapes = {f"backbone.layers.0.mixer.experts.{i}.up_proj.weight": [4, 4] for i in range(2)}
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["A"]} | fields))
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(safetensors_bytes(shapes))
+    told = engine_refusal(tmp_path, on_gpu=False)
+    assert told is None if said is None else said in (told or "")
+    assert engine_refusal(tmp_path, on_gpu=True) is None
+    weights.write_bytes(safetensors_bytes({"backbone.norm.weight": [4]}))
+    dense = engine_refusal(tmp_path, on_gpu=False)
+    assert (dense is None) == (said is None or "n_routed_experts" in said), "a layer of experts"
 
 
 def test_the_head_sizes_are_those_of_the_engine_that_is_installed() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from tinkerscript.wire.config import SessionConfig
 
 from .models.folder_parts import parts_refusal
+from .models.mixtures import mixture_of
 from .models.proven import PROVEN
 from .models.quantised import quantised_refusal, quantised_words, weights_count
 from .models.weight_files import config_fields, json_read, weights_damage, weights_stored
@@ -21,6 +22,7 @@ from .prefixes import apart_words, prefixes_apart
 
 # vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend.get_supported_head_sizes
 CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
+CPU_BLOCK = 128  # tokens of a block of keys and values there
 HEAD_SIZES = ("head_dim", "global_head_dim")  # the names of config.json
 READ_BY_NAME = ("vision_config", "audio_config", "quantization_config")  # whose tensors are
 
@@ -58,14 +60,35 @@ def engine_refusal(folder: Path, *, on_gpu: bool) -> str | None:
         if isinstance(width, int) and isinstance(heads, int) and heads > 0:
             sizes = [width // heads]
     lacks = sorted(set(sizes) - set(CPU_HEAD_SIZES))
-    if on_gpu or not lacks or "kv_lora_rank" in fields:
+    why = _operator_lacking(fields, folder)
+    if lacks and "kv_lora_rank" not in fields:
+        why = (
+            f"its attention heads have {lacks[0]} numbers (head_dim, or hidden_size / "
+            "num_attention_heads), and the engine has kernels for "
+            f"{', '.join(map(str, CPU_HEAD_SIZES))} there"
+        )
+    if on_gpu or why is None:
         return None
     name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
-    return (
-        f"{name} is not served on a CPU: its attention heads have {lacks[0]} numbers (head_dim, or "
-        "hidden_size / num_attention_heads), and the engine has kernels for "
-        f"{', '.join(map(str, CPU_HEAD_SIZES))} there; take a place with GPUs or another model"
-    )
+    return f"{name} is not served on a CPU: {why}; take a place with GPUs or another model"
+
+
+def _operator_lacking(fields: dict[str, Any], folder: Path) -> str | None:
+    """What of a model's layers vLLM 0.32 computes on GPUs alone; docs/models.md has how each was
+    seen.
+    """
+    kind, chunk = fields.get("model_type"), fields.get("attention_chunk_size")
+    if kind == "llama4_text" and isinstance(chunk, int) and chunk % CPU_BLOCK:
+        return (
+            f"attention_chunk_size is {chunk}, and the engine takes multiples of {CPU_BLOCK} there"
+        )
+    if kind == "nemotron_h" and mixture_of(folder) is not None:
+        return (
+            "n_routed_experts are experts without a gate, which the engine computes on GPUs alone"
+        )
+    if kind == "kimi_linear":
+        return "model_type is kimi_linear, whose linear attention the engine has for GPUs alone"
+    return None
 
 
 def prefixes_words(folder: Path, grpo_n: int | None) -> str | None:
