@@ -8,12 +8,13 @@ response format".
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpu_runtime.rendering.calls.json_text import load
 from gpu_runtime.rendering.calls.pieces import MAX_NAME, CallPiece, ParsedCall
+from gpu_runtime.rendering.calls.probes import PROBE
 from gpu_runtime.rendering.marks import Decode, MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import ToolFormat
@@ -71,6 +72,15 @@ class Harmony:
             text.strip(),
             [(call.name, json.loads(call.arguments)) for call in calls],
         )
+
+
+def probed(answered: str, special_id: Callable[[str], int | None]) -> Harmony | None:
+    """Set where a template writes the text of ``answered`` in its channel, and the marks are
+    special tokens.
+    """
+    ids = {mark: token for mark in MARKS if (token := special_id(mark)) is not None}
+    is_written = f"{CHANNEL}final{MESSAGE}{PROBE}" in answered
+    return Harmony(ids) if is_written and len(set(ids.values())) == len(MARKS) else None
 
 
 def beside_call(thoughts: str | None, text: str) -> str:

@@ -139,17 +139,14 @@ def _broken(value: Any, marks: re.Pattern[str] | None) -> Any:
 NO_MARKS = TextMarks({}, frozenset())
 
 
-def marks_probed(
-    tokenizer: Tokenizer, special: Set[str], *, turns: str, loop: str, thoughts: str
-) -> TextMarks:
+def marks_probed(tokenizer: Tokenizer, *, turns: str, loop: str, thoughts: str) -> TextMarks:
     """The marks of a template by what it writes: a conversation of plain turns (``turns``), one
     with a call and its result (``loop``), and the marks around thoughts."""
     around, in_loop, of_thoughts = (
         {m for m in tokenizer.added if m in text} for text in (turns, loop, thoughts)
     )
-    return TextMarks(
-        tokenizer.added, special & set(tokenizer.added), around, (in_loop - around) | of_thoughts
-    )
+    special = set(map(tokenizer.entry, tokenizer.special_ids)) & set(tokenizer.added)
+    return TextMarks(tokenizer.added, special, around, (in_loop - around) | of_thoughts)
 
 
 class MarkedText:

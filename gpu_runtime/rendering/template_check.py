@@ -20,16 +20,17 @@ def template_verify(renderer: Renderer, model: str) -> None:
     """Raises ModelUnsupported for a template whose answers do not end with a special token, or have
     some inside.
     """
-    if renderer.has_template and not any(
-        map(renderer.is_special, renderer.encode(renderer.end_of_turn))
+    traits = renderer.traits
+    if traits.has_template and not any(
+        map(renderer.is_special, renderer.encode(traits.end_of_turn))
     ):
         raise ModelUnsupported(
-            f"the chat template of {Path(model).name} writes {renderer.end_of_turn!r} after an "
+            f"the chat template of {Path(model).name} writes {traits.end_of_turn!r} after an "
             "answer, which holds no"
             " special token: a model cannot learn where its turn ends; add one to the template and "
             "to the tokenizer"
         )
-    if marks := renderer.special_marks():
+    if marks := traits.special_marks:
         raise ModelUnsupported(
             f"the chat template of {Path(model).name} marks channels inside an answer with special "
             "tokens"
@@ -44,11 +45,12 @@ def template_report(
     """Put an event into the session's record where the template describes tools that requests
     cannot use.
     """
-    if not renderer.has_tools or (renderer.tool_format is not None and renderer.writes_results):
+    traits = renderer.traits
+    if not traits.has_tools or (traits.tool_format is not None and traits.writes_results):
         return
     lost = (
         "leaves out what they return"
-        if not renderer.writes_results
+        if not traits.writes_results
         else "writes calls in an unknown form"
     )
     reason = (

@@ -118,12 +118,9 @@ def probed(write: Write, prompt: str) -> ThoughtFormat | None:
     return ThoughtFormat(opening, closing) if opening and closing and after else None
 
 
-def probed_end(thoughts: ThoughtFormat | None, write: Write, prompt: str) -> str:
-    """The rest of thoughts that ``prompt`` opens, as the template writes it of an answer that has
-    none."""
+def no_thoughts(thoughts: ThoughtFormat | None, start: str | None) -> str:
+    """How an answer without thoughts closes those that its prompt opens. ``start`` is what the
+    template writes between the two, None where it rewrites the prompt."""
     if thoughts is None or not thoughts.begins_inside:
         return ""
-    written = write([*user(), {"role": "assistant", "content": PROBE * 2}])
-    if written is None or not written.startswith(prompt):
-        return f"{thoughts.closing}\n"
-    return written.removeprefix(prompt).partition(PROBE * 2)[0]
+    return f"{thoughts.closing}\n" if start is None else start

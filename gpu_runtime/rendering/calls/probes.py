@@ -10,6 +10,11 @@ def user() -> list[dict[str, Any]]:
     return [{"role": "user", "content": "x"}]
 
 
+def answered() -> list[dict[str, Any]]:
+    """The same with an answer of plain text, ``PROBE`` twice."""
+    return [*user(), {"role": "assistant", "content": PROBE * 2}]
+
+
 def calling(*ids: str) -> dict[str, Any]:
     """A turn with a call for each id, of nine letters and digits: Mistral's templates insist."""
     calls = [
