@@ -41,6 +41,16 @@ class RelayError(Exception):
         await response_send(send, self.status, body, *more)
 
 
+class BodyTooLarge(RelayError):
+    """413. ``beginning`` is how the body begins, which is all that is left of it."""
+
+    def __init__(self, limit_bytes: int, beginning: bytes) -> None:
+        super().__init__(
+            413, "request_too_large", f"The request's body is larger than {limit_bytes} bytes."
+        )
+        self.beginning = beginning
+
+
 def error_for_state(route: Route) -> RelayError | None:
     """The error of a session whose state means that it serves no more calls; None when it does or
     may yet.

@@ -14,13 +14,14 @@ from multidict import CIMultiDict
 from api.forward import POLICIES, GatewayRequest, NotReady, forward, route_served
 from api.gateway_client import CONNECTION_ERRORS
 from api.relay.callers import caller_check, caller_ended
-from api.relay.errors import RelayError, stream_error
+from api.relay.errors import BodyTooLarge, RelayError, stream_error
 from api.relay.limits import Holding
 from console.server.metrics import RELAY_BYTES, RELAY_FIRST_BYTE_S
 from console.server.request_limits import Receive, Send
 from console.sessions.selectors import Route
 
 MAX_BODY_BYTES = 16 << 20
+BEGINNING_BYTES = 256 << 10  # of a body that is too large; more than a block of zstd takes, packed
 HOP_BY_HOP = {
     "connection",
     "keep-alive",
@@ -201,9 +202,7 @@ async def body_read(
         if holding is not None:
             holding.add(len(piece))
         if len(body) > most:
-            raise RelayError(
-                413, "request_too_large", f"The request's body is larger than {most} bytes."
-            )
+            raise BodyTooLarge(most, bytes(body[:BEGINNING_BYTES]))
         if not message.get("more_body", False):
             if holding is not None:
                 RELAY_BYTES.labels("up").inc(len(body))

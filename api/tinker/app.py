@@ -16,9 +16,9 @@ from channels.db import database_sync_to_async
 from pydantic import ValidationError
 
 from api.relay.callers import header_value
-from api.relay.errors import RelayError
+from api.relay.errors import BodyTooLarge, RelayError
 from api.relay.limits import limits
-from api.relay.proxy import ClientGone, body_read
+from api.relay.proxy import BEGINNING_BYTES, ClientGone, body_read
 from api.rest.audit import audited
 from api.rest.authentication import KeyCaller
 from api.rest.parsing import NUL, NUL_PROBLEM
@@ -28,7 +28,13 @@ from api.rest.route import Route
 from api.tinker import bookkeeping
 from api.tinker.answers import Answer, refusal_read, refused
 from api.tinker.callers import caller_of
-from api.tinker.operations import COMPRESSED, COMPRESSED_PATH, Beginning, unpacked, unpacked_size
+from api.tinker.operations import (
+    COMPRESSED,
+    COMPRESSED_PATH,
+    operation_begun,
+    unpacked,
+    unpacked_size,
+)
 from api.tinker.relaying import relay, relay_refusal
 from api.tinker.routes import key, wire
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
@@ -98,16 +104,19 @@ async def _relayed(
 ) -> Answer:
     kind = route.path[1:]
     with limits.hold(caller.key.id) as holding:
-        beginning = Beginning(receive)
+        body = b""
         try:
-            body = await body_read(beginning, holding, limit_bytes=route.limit_bytes)
+            body = await body_read(receive, holding, limit_bytes=route.limit_bytes)
             if is_compressed:
                 holding.add(unpacked_size(body))
                 body = await asyncio.to_thread(unpacked, body)
         except RelayError as refusal:
             if refusal.status not in (400, 413):
                 raise
-            begun = beginning.operation(kind, is_compressed=is_compressed)
+            beginning = (
+                refusal.beginning if isinstance(refusal, BodyTooLarge) else body[:BEGINNING_BYTES]
+            )
+            begun = operation_begun(kind, beginning, is_compressed=is_compressed)
             if begun and (promise := await relay_refusal(caller, begun, refusal.message)):
                 return promise
             raise

@@ -11,7 +11,6 @@ unpacked, and no more than it is unpacked. Source: RFC 8878, 3.1.1.
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import zstandard
 
@@ -19,7 +18,6 @@ from api.relay.errors import RelayError
 from api.relay.proxy import MAX_BODY_BYTES
 from api.rest.parsing import NUL, NUL_PROBLEM
 from console.errors import InvalidRequest, NotFound
-from console.server.request_limits import Receive
 from tinkerscript.wire.tinker.ids import ModelId, PromiseId, SamplerId, field_find, training_head
 
 TRAINING = (
@@ -39,7 +37,6 @@ FIELDS: dict[str, tuple[str, type[Named]]] = {
     "cancel_future": ("request_id", PromiseId),
 }
 COMPRESSED, COMPRESSED_PATH = b"zstd", "/forward_backward"
-BEGINNING_BYTES = 256 << 10  # more than a block of zstd takes, packed
 HEAD_BYTES = 1024
 # no flags; a window of 128 KiB, which is the most that a first block has. RFC 8878, 3.1.1.1
 BLOCK_WINDOW = b"\x00\x38"
@@ -95,29 +92,15 @@ def _missing(form: type[Named], name: str) -> NotFound:
     return NotFound(f"There is no such {'sampling session' if form is SamplerId else 'request'}.")
 
 
-class Beginning:
-    """``receive`` that keeps how a body begins, which is all that is left of one that is too
-    large.
+def operation_begun(kind: str, beginning: bytes, *, is_compressed: bool) -> Operation | None:
+    """The operation whose number a body uses up that is refused; None where its beginning does not
+    tell model and number.
     """
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive, self._kept = receive, bytearray()
-
-    async def __call__(self) -> dict[str, Any]:
-        message = await self._receive()
-        self._kept += message.get("body", b"")[: BEGINNING_BYTES - len(self._kept)]
-        return message
-
-    def operation(self, kind: str, *, is_compressed: bool) -> Operation | None:
-        """The operation whose number is used up; None where the beginning does not tell model and
-        number.
-        """
-        body = bytes(self._kept)
-        try:
-            found = operation_read(kind, _beginning_unpacked(body) if is_compressed else body)
-        except (InvalidRequest, NotFound):
-            return None
-        return found if 0 < found.seq_id < 2**31 else None
+    try:
+        found = operation_read(kind, _beginning_unpacked(beginning) if is_compressed else beginning)
+    except (InvalidRequest, NotFound):
+        return None
+    return found if 0 < found.seq_id < 2**31 else None
 
 
 def _beginning_unpacked(body: bytes) -> bytes:
