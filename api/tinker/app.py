@@ -32,6 +32,7 @@ from api.tinker.operations import (
     COMPRESSED,
     COMPRESSED_PATH,
     operation_begun,
+    operation_read,
     unpacked,
     unpacked_size,
 )
@@ -124,7 +125,8 @@ async def _relayed(
             return known
         if kind == "load_weights" and b'"session_id"' in body:
             return await _promised(LOAD, caller, body, {}, scope)
-        return await relay(caller, kind, body, scope["headers"])
+        operation, url_path = operation_read(kind, body), wire.prefix + route.path
+        return await relay(caller, operation, url_path, body, scope["headers"])
 
 
 async def _promised(

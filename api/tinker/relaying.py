@@ -20,7 +20,7 @@ from api.forward import POLICIES, GatewayRequest, NotReady, forward, route_serve
 from api.relay.errors import RelayError
 from api.rest.authentication import KeyCaller
 from api.tinker.answers import Answer, refused
-from api.tinker.operations import Operation, operation_read
+from api.tinker.operations import Operation
 from console.errors import NotFound
 from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
@@ -70,32 +70,13 @@ _announced: Known[tuple[ModelId | SamplerId, str], bool] = Known()  # with addre
 
 
 async def relay(
-    caller: KeyCaller, kind: str, body: bytes, headers: list[tuple[bytes, bytes]]
+    caller: KeyCaller,
+    operation: Operation,
+    url_path: str,
+    body: bytes,
+    headers: list[tuple[bytes, bytes]],
 ) -> Answer:
-    """The runtime's answer. Raises DomainError."""
-    passed = {
-        name.decode(): value.decode("latin-1") for name, value in headers if name in HEADERS_PASSED
-    }
-    return await _forward(caller, operation_read(kind, body), f"/api/v1/{kind}", body, passed)
-
-
-async def relay_refusal(caller: KeyCaller, operation: Operation, why: str) -> Answer | None:
-    """The promise of an operation that is refused here, whose number its runtime uses up; None
-    where there is no such model, and from a runtime of a version that cannot. Raises DomainError.
-    """
-    body = json.dumps(
-        {"model_id": str(operation.of), "seq_id": operation.seq_id, "message": why}
-    ).encode()
-    try:
-        answer = await _forward(caller, operation, "/tinker/refusals", body, {})
-    except NotFound:
-        return None
-    return None if answer.status == 404 else answer
-
-
-async def _forward(
-    caller: KeyCaller, operation: Operation, path: str, body: bytes, headers: dict[str, str]
-) -> Answer:
+    """The answer of the operation's runtime. Raises DomainError."""
     of, session_id = operation.of, await _session_of(caller, operation)
     if (
         isinstance(of, ModelId)
@@ -105,7 +86,10 @@ async def _forward(
         await database_sync_to_async(_used)(of)
     first = of.made_model if isinstance(of, PromiseId) else of
     prepare = None if first is None else partial(runtime_announce, first)
-    request = GatewayRequest("POST", path, headers, body, prepare=prepare)
+    passed = {
+        name.decode(): value.decode("latin-1") for name, value in headers if name in HEADERS_PASSED
+    }
+    request = GatewayRequest("POST", url_path, passed, body, prepare=prepare)
     policy = POLICIES.get(operation.kind, POLICIES["tinker"])
     try:
         answer = await forward(partial(route_served, session_id), request, policy, _answer)
@@ -116,6 +100,20 @@ async def _forward(
         return _ended(operation, end)
     except NotReady:
         return await _not_ready(operation.kind, session_id)
+
+
+async def relay_refusal(caller: KeyCaller, operation: Operation, why: str) -> Answer | None:
+    """The promise of an operation that is refused here, whose number its runtime uses up; None
+    where there is no such model, and from a runtime of a version that cannot. Raises DomainError.
+    """
+    body = json.dumps(
+        {"model_id": str(operation.of), "seq_id": operation.seq_id, "message": why}
+    ).encode()
+    try:
+        answer = await relay(caller, operation, "/tinker/refusals", body, [])
+    except NotFound:
+        return None
+    return None if answer.status == 404 else answer
 
 
 async def _session_of(caller: KeyCaller, operation: Operation) -> str:
