@@ -121,8 +121,8 @@ async def _session_of(caller: KeyCaller, operation: Operation) -> str:
     the key's models or spend cap leave the session out.
     """
     of = operation.of if isinstance(operation.of, ModelId) else operation.of.session_id
-    place = _places.get(of) or await database_sync_to_async(_place)(of)
-    if place is not None:
+    place = _places.get(of)
+    if place is None and (place := await database_sync_to_async(_place)(of)) is not None:
         _places[of] = place
     if place is None or place.project_id != caller.project.id:
         raise operation.missing
