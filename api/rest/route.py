@@ -45,7 +45,7 @@ class Route:
     limit_bytes: int = MAX_BODY_BYTES
     promises: bool = False
 
-    @property
+    @cached_property
     def is_async(self) -> bool:
         return inspect.iscoroutinefunction(self.view)
 
