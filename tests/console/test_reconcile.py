@@ -107,6 +107,20 @@ def test_a_runtime_that_keeps_dying_fails_with_its_last_lines(world, project):
     assert world.launcher.alive == {}
 
 
+def test_the_end_of_the_last_runtime_that_a_session_may_have_fails_it(world, project, settings):
+    settings.MAX_RUNTIMES = 2
+    last, one_more = world.ready(project), world.ready(project)
+    assert settings.MAX_RESTARTS == 5
+    Session.objects.filter(id=last.id).update(restarts=5)
+    Session.objects.filter(id=one_more.id).update(restarts=4)
+    world.launcher.die(1)
+    world.tick()
+    assert (state_of(last), state_of(one_more)) == (SessionState.FAILED, SessionState.QUEUED)
+    assert last.failure["code"] == "runtime_lost"
+    assert last.failure["cause"].endswith("after 5 restarts without a completed step.")
+    assert one_more.restarts == 5
+
+
 def test_a_session_whose_machines_are_taken_away_again_and_again_does_not_fail(world, project):
     session = world.ready(project)
     for _ in range(7):
@@ -403,12 +417,11 @@ def test_no_runtime_starts_on_a_full_disk(world, project):
     assert world.launcher.alive == {}
 
 
-@pytest.mark.system
 def test_a_session_that_ran_before_waits_for_room_on_the_disk_and_goes_on(world, project):
     session = world.ready(project)
     world.free = GIB // 2
     world.launcher.die()
-    world.tick(60)
+    world.tick(60, step_s=10)
     assert state_of(session) == SessionState.QUEUED and world.launcher.alive == {}
     assert session.phase == "the server's disk is nearly full: waits for 1024 MiB of free space"
     assert EventRecord.objects.filter(session_id=session.id, data__phase=session.phase).count() == 1

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from console.live.models import EventRecord
+from console.scheduling import reconcile
 from console.scheduling.launchers.protocol import SlowToEnd
 from console.scheduling.session_notes import AwayNotes
 from console.scheduling.starts import QueuedStarts
@@ -111,6 +112,23 @@ def test_a_runtime_that_does_not_die_is_told_once_and_in_the_end_to_a_person(
     world.tick(1)
     alert.refresh_from_db()
     assert state_of(session) == SessionState.STOPPED and alert.over_at is not None
+
+
+def test_a_runtime_that_does_not_end_in_its_time_leaves_its_place_to_another_session(
+    world, project, monkeypatch
+) -> None:
+    assert reconcile.UNENDED_DEADLINE.total_seconds() == 600
+    monkeypatch.setattr(reconcile, "UNENDED_DEADLINE", timedelta(seconds=20))
+    behind, next_one = world.ready(project), world.session(project)
+    world.launcher.die()
+    world.launcher.slow = {"start"}
+    world.tick(15, step_s=5.0)
+    assert (state_of(behind), state_of(next_one)) == (SessionState.QUEUED, SessionState.QUEUED)
+    world.tick(15, step_s=5.0)
+    assert state_of(behind) == SessionState.FAILED and behind.failure["code"] == "runtime_unended"
+    world.launcher.slow = set()
+    world.tick(10, step_s=5.0)
+    assert state_of(next_one) == SessionState.PROVISIONING
 
 
 @pytest.mark.system
