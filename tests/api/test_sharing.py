@@ -13,6 +13,7 @@ from console.live.services import event_record
 from console.operations.erasure import person_erase
 from console.sessions.episodes.annotations import episode_annotate
 from console.sessions.models import EpisodeRecord, Session
+from console.sessions.sharing import services as sharing
 from console.sessions.sharing.models import ShareLink
 from console.users.models import ApiKey, Membership, User
 from support import factories
@@ -250,15 +251,21 @@ def test_making_and_revoking_a_link_is_in_the_audit_log_without_its_token(hers, 
     assert token not in str(rows)
 
 
-@pytest.mark.system
-def test_a_session_has_so_many_links_and_each_is_counted_as_a_caller(
-    hers, owner, client_for, settings
-) -> None:
+def test_a_session_has_so_many_links_of_those_that_are_good(hers, owner, monkeypatch) -> None:
     ShareLink.objects.all().delete()
-    tokens = [token_of(owner, hers) for _ in range(20)]
+    assert sharing.MAX_LINKS == 20
+    monkeypatch.setattr(sharing, "MAX_LINKS", 2)
+    for _ in range(2):
+        token_of(owner, hers)
     refused = ask(owner, "POST", "/sessions/{session_id}/shares", hers, {})
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "quota_exceeded")
+    newest = ShareLink.objects.latest("created_at")
+    ShareLink.objects.filter(id=newest.id).update(expires_at=timezone.now())
+    assert token_of(owner, hers), "one that has expired is not counted"
+
+
+def test_each_link_is_counted_as_a_caller(hers, owner, client_for, settings) -> None:
+    one, other = (client_for(token_of(owner, hers)) for _ in range(2))
     settings.RATE_LIMIT_PER_MINUTE = 60 // rate_limit.WINDOW_S  # one request
-    one, other = client_for(tokens[0]), client_for(tokens[1])
     told = [one.get("/v1/shared").status_code for _ in range(3)]
     assert 429 in told and other.get("/v1/shared").status_code == 200
