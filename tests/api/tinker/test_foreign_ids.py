@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.utils import timezone
 
 from api.tinker.answers import PROMISE
 from api.tinker.routes import wire
+from console.tinker.models import TinkerCheckpoint
 from support.factories import BASE_MODEL
 from support.tinker_client import Client
 from support.tinker_harness import step, training
@@ -56,7 +58,7 @@ NAMES_NOTHING = {
     "checkpoints/search", "auth/apikey/me", "auth/token",
     "audit", "external_weights_upload_start", "billing/usage/events", "billing/usage/checkpoints/current",
 }  # fmt: skip
-# What is begun here by a call of its own: test_external_uploads.py has another project's.
+# What is begun here by a call of its own: test_upload_links.py has another project's.
 ELSEWHERE = {"external_weights_upload_finish"}
 THROUGH_FUTURES = {"create_model", "load_weights"}
 
@@ -150,3 +152,16 @@ async def test_what_is_unpublished_is_no_more_read_in_what_it_replaced(
     await stored(model, "a", seq_id=2, overwrite=True)
     assert (await alices.send("DELETE", where))[0] == 204
     assert (await eves.send("POST", "weights_info", path))[0] == 404
+
+
+async def test_what_has_expired_is_read_by_nobody_though_it_is_published(
+    alices: Client, eves: Client
+) -> None:
+    model = (await alices.model(await alices.session()))["model_id"]
+    await stored(model, "a")
+    where = f"training_runs/{model}/checkpoints/weights/a/publish"
+    assert (await alices.send("POST", where))[0] == 204
+    read = "POST", "weights_info", {"tinker_path": f"tinker://{model}/weights/a"}
+    assert (await eves.send(*read))[0] == 200
+    await TinkerCheckpoint.objects.aupdate(expires_at=timezone.now())
+    assert [(await client.send(*read))[0] for client in (eves, alices)] == [404, 404]
