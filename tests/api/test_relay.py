@@ -315,6 +315,12 @@ async def test_a_session_that_is_over_shows_how(state, status, code, gateway, se
     answer = await chat(served).answer()
     assert (answer[0], code_of(answer[2])) == (status, code)
     assert not gateway.requests
+    message = json.loads(answer[2])["error"]["message"]
+    if state == "failed":
+        assert "it broke" in message and "start another" in message
+        assert answer[1]["x-should-retry"] == "false", "clients send other conflicts again"
+    else:
+        assert "Start a new one" in message
 
 
 async def refusal(key: str | None, path: str = CHAT, **headers: str) -> tuple[int, str]:
