@@ -115,6 +115,27 @@ def test_cut_transfer_resumes_where_it_stopped(server, session, tmp_path):
     assert contents(tmp_path) == server.files
 
 
+def test_transfer_that_is_cut_ever_again_goes_on_while_something_arrives(
+    server, session, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(fetch, "MAX_TRIES_WITHOUT_PROGRESS", 3)
+    monkeypatch.setattr(fetch, "backoff_s", lambda attempt: 0.0)
+    cuts = iter([100_000] * 5)
+
+    def store(path, data, request):
+        answer = ranged(data, request)
+        cut = next(cuts, None) if path == WEIGHTS else None
+        if cut is not None:
+            answer.headers["X-Announce-Length"] = str(len(answer.body))
+            answer.body = answer.body[:cut]
+        return answer
+
+    server.store = store
+    session.download_tuned_model(tmp_path)
+    assert contents(tmp_path) == server.files
+    assert len(store_gets(server)) == 6
+
+
 def test_second_attempt_resumes_what_the_first_left(server, session, tmp_path):
     leave_partial(server, tmp_path, 400_000)
     session.download_tuned_model(tmp_path)
