@@ -11,6 +11,7 @@ from console.object_store import client as object_store
 from console.sessions.limits import quotas
 from console.sessions.models import Session
 from console.sessions.runtime import leases, uploads
+from console.users.selectors import project_get
 from support import factories
 from support.store_calls import fetch, opening, write
 
@@ -37,8 +38,11 @@ def copy_write(session: Session, data: bytes, *follows: bytes) -> None:
 
 
 def test_the_copy_that_is_there_counts_against_the_projects_storage(
-    running: Session, project
+    running: Session, project, bob
 ) -> None:
+    others = factories.session_make(project_get(user=bob))
+    Session.objects.filter(id=others.id).update(journal_bytes=1000)
+
     def used() -> list[int]:
         row = Session.objects.get(id=running.id)
         return [
