@@ -13,6 +13,7 @@ from api.relay.errors import RelayError
 from api.relay.limits import RelayLimits, limits
 from console.asgi import application
 from console.sessions.models import Session
+from console.users.models import ApiKey
 from support.asgi_calls import Call, FakeGateway, episode_key
 from support.waiting import eventually
 
@@ -48,6 +49,28 @@ def test_one_key_may_not_have_all_and_others_are_not_refused_for_it(
         greedy.add(11)
     assert (refused.value.status, refused.value.retry_after_s) == (429, 1)
     assert not counted.bytes  # what was refused is not kept either
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_calls_count_for_the_api_key_that_their_episodes_were_begun_with(
+    gateway: FakeGateway, served: Session, api_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever session they are of: one key may have many."""
+    monkeypatch.setattr(bounds, "MAX_CALLS_PER_KEY", 1)
+    may_end = asyncio.Event()
+
+    async def wait(request: web.Request) -> web.StreamResponse:
+        await may_end.wait()
+        return web.json_response({"choices": []})
+
+    gateway.answer = wait
+    own = (await ApiKey.objects.aget()).id
+    first = Call(application, "POST", CHAT, key=episode_key(served.id, key_id=own), body=b"{}")
+    await eventually(lambda: limits.calls[own] == 1)
+    second = Call(application, "POST", CHAT, key=episode_key("ses_other", key_id=own), body=b"{}")
+    assert (await second.answer())[0] == 429
+    may_end.set()
+    assert (await first.answer())[0] == 200
 
 
 @pytest.mark.django_db(transaction=True)
