@@ -7,6 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from console.users.models import ApiKey, Membership
+from console.users.services import project_create
 from support import factories
 from tinkerscript.wire.account import Role, Scope
 from tinkerscript.wire.errors import ErrorBody
@@ -64,6 +65,12 @@ def test_a_key_sees_its_own_project_alone(project, member, client_for) -> None:
     assert [(entry["id"], entry["role"]) for entry in answer["projects"]] == [
         (project.id, "member")
     ]
+
+
+def test_a_key_lists_no_other_project_of_its_maker(project, alice, client_for) -> None:
+    project_create(user=alice, name="another")
+    listed = client_for(factories.key_make(project, alice)).get("/v1/projects").json()["items"]
+    assert [entry["id"] for entry in listed] == [project.id]
 
 
 @pytest.mark.parametrize(
