@@ -276,7 +276,7 @@ async def test_a_session_stays_in_the_one_project_of_its_key(
 
 
 async def test_a_key_that_was_given_away_reads_its_owners_paths(
-    alices: Client, eves: Client
+    alices: Client, eves: Client, project: Project, alice: User
 ) -> None:
     made = await alices.model(await alices.session())
     await stored(made["model_id"], "a")
@@ -296,6 +296,9 @@ async def test_a_key_that_was_given_away_reads_its_owners_paths(
     )
     assert "There is no checkpoint" in found.refusal
     assert (await state_found(made["model_id"], load["path"])).checkpoint_id
+    blind = await sync_to_async(key_make)(project, alice, [Scope.SESSIONS_READ])
+    refused = await eves.mistake("load_weights", load | {"weights_access_token": blind})
+    assert "without the scope checkpoints:read" in refused
     loaded = await eves.post("load_weights", load | {"weights_access_token": alices.secret})
     assert loaded["model_id"] == f"{load['session_id']}:train:0"
 
