@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from console.sessions.models import Session
-from console.users.models import ApiKey, IdempotencyRecord
+from console.users.models import ApiKey, IdempotencyRecord, Project
 from support import factories
 from tinkerscript.wire.account import Scope
 
@@ -112,6 +112,14 @@ def test_what_may_succeed_later_is_not_kept(client, monkeypatch) -> None:
         assert client.post(path, headers={"Idempotency-Key": "k2"}).status_code == 500
     assert Session.objects.get().name == ""
     assert client.post(path, headers={"Idempotency-Key": "k2"}).json()["state"] == "cancelled"
+
+
+def test_a_quota_that_was_full_is_looked_at_again(client, project) -> None:
+    Project.objects.filter(id=project.id).update(session_quota=1)
+    there = create(client, key=None).json()["id"]
+    assert create(client).status_code == 429
+    Session.objects.filter(id=there).update(state="stopped")
+    assert create(client).status_code == 201
 
 
 def test_the_secret_of_a_new_key_is_not_stored(project, alice, client_for) -> None:
