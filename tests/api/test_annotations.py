@@ -38,13 +38,16 @@ def names(client: Client, query: str) -> list[str]:
     return [item["name"] for item in client.get(f"/v1/sessions?{query}").json()["items"]]
 
 
-@pytest.mark.system
-def test_a_run_that_has_ended_is_named_tagged_pinned_and_found_by_it(
-    owner: Client, project
-) -> None:
-    first, second, third = (
+@pytest.fixture
+def three(project) -> list[Session]:
+    """Runs that have ended, the oldest first."""
+    return [
         factories.session_make(project, state=SessionState.STOPPED, name=name) for name in "abc"
-    )
+    ]
+
+
+def test_a_run_that_has_ended_is_named_tagged_and_pinned(owner: Client, three) -> None:
+    first = three[0]
     view = patch(
         owner,
         first.id,
@@ -58,16 +61,35 @@ def test_a_run_that_has_ended_is_named_tagged_pinned_and_found_by_it(
         HOSTILE,
         True,
     )
+    patch(owner, first.id, {"pinned": False})
+    assert Session.objects.get(id=first.id).notes == HOSTILE, "what is absent stays"
+
+
+def test_runs_are_found_by_what_is_said_of_them_and_by_their_time(
+    owner: Client, three, project
+) -> None:
+    first, second, _ = three
+    patch(owner, first.id, {"tags": ["a_b", "good"], "pinned": True})
     patch(owner, second.id, {"tags": ["axb", "goodness"]})
-    assert names(owner, "tag=good") == ["best"], "a tag, not a part of one"
-    assert names(owner, "tag=a_b") == ["best"], "the underscore is no wildcard"
+    assert names(owner, "tag=good") == ["a"], "a tag, not a part of one"
+    assert names(owner, "tag=a_b") == ["a"], "the underscore is no wildcard"
     assert names(owner, "tag=good&tag=axb") == []
     assert names(owner, "tag=Good") == [], "another case is another tag"
-    assert names(owner, "pinned=false") == ["c", "b"]
+    assert (names(owner, "pinned=true"), names(owner, "pinned=false")) == (["a"], ["c", "b"])
+    assert (names(owner, "name=B"), names(owner, f"name={second.id}")) == (["b"], ["b"])
+    factories.session_make(project, name="waits", kind="serving")
+    assert names(owner, "state=queued") == names(owner, "kind=serving") == ["waits"]
     made = (first.created_at + timedelta(microseconds=1)).isoformat().replace("+", "%2B")
-    assert (names(owner, f"since={made}"), names(owner, f"until={made}")) == (["c", "b"], ["best"])
+    assert names(owner, f"since={made}&state=stopped") == ["c", "b"]
+    assert names(owner, f"until={made}") == ["a"]
     assert names(owner, f"base_model={first.base_model}&since=2999-01-01T00:00:00Z") == []
+    assert names(owner, "base_model=another") == []
     assert owner.get("/v1/sessions?since=2026-11-01").status_code == 400, "a time without its zone"
+
+
+def test_every_order_of_runs_has_each_of_them_once_page_by_page(owner: Client, three) -> None:
+    first, second, third = three
+    patch(owner, first.id, {"name": "best", "pinned": True})
     assert names(owner, "sort=pinned") == ["best", "c", "b"]
     assert names(owner, "sort=name") == ["b", "best", "c"]
     for sort in ("pinned", "name", "newest"):
@@ -79,8 +101,6 @@ def test_a_run_that_has_ended_is_named_tagged_pinned_and_found_by_it(
             walked += [item["id"] for item in page["items"]]
             cursor = page["next_cursor"]
         assert sorted(walked) == sorted([first.id, second.id, third.id]), sort
-    patch(owner, first.id, {"pinned": False})
-    assert Session.objects.get(id=first.id).notes == HOSTILE, "what is absent stays"
 
 
 @pytest.mark.parametrize(
