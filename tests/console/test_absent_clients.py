@@ -86,6 +86,25 @@ def test_a_client_that_beats_or_works_or_is_of_the_endpoints_keeps_its_place(wor
     assert not is_asked_to_go(beating), "its requests are signs of life too"
 
 
+def test_a_client_whose_requests_come_and_one_of_the_endpoints_is_not_absent(
+    world, project, monkeypatch
+):
+    monkeypatch.setattr(settings, "MAX_RUNTIMES", 3)
+    works, endpoints = (
+        client_make(world, project),
+        client_make(world, project, is_of_endpoints=True),
+    )
+    absent = client_make(world, project)
+    for _ in range(2):
+        world.session(project)
+    long_ago = world.now - timedelta(hours=1)
+    for each in (works, endpoints, absent):
+        silent(each, long_ago)
+    Session.objects.filter(id=works.id).update(last_activity_at=world.now)
+    absent_clients_give_way(now=world.now, judging_since=long_ago)
+    assert [is_asked_to_go(each) for each in (works, endpoints, absent)] == [False, False, True]
+
+
 @pytest.mark.system
 def test_a_session_that_its_quota_holds_back_takes_no_place_and_silence_of_the_server_is_no_absence(
     world, project
