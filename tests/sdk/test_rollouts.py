@@ -20,6 +20,7 @@ from sdk.rest_server import API_KEY
 from support.ports import free_port
 from support.waiting import eventually, wait_until
 from tinkerscript import AsyncTinkerScript, InvalidRequest, SessionFailed, WorkflowOutput
+from tinkerscript.reports import ProgressLine
 
 
 def fates(server):
@@ -275,6 +276,25 @@ def interrupted(server, run):
     return subprocess.run(
         command, preexec_fn=interruptible, capture_output=True, text=True, timeout=60, check=False
     )
+
+
+def test_an_interrupt_abandons_the_open_episodes_and_begins_no_more(server, connect, monkeypatch):
+    session = connect(grpo_n=2, tasks_per_batch=1)
+
+    def agent(task, episode):
+        while episode.is_open:
+            threading.Event().wait(0.01)
+        raise ConnectionError("the episode is over")
+
+    def interrupted(line, said):
+        if len(server.episodes) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ProgressLine, "show", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.rollouts(agent, ["a", "b"], workers=2)
+    assert {each.state.value for each in server.episodes.values()} == {"abandoned"}
+    assert len(server.episodes) == 2
 
 
 @pytest.mark.system
