@@ -17,6 +17,7 @@ from sdk.rest_server import API_KEY
 from support.waiting import wait_until
 from tinkerscript.episodes.episode_state import EpisodeState
 from tinkerscript.episodes.heartbeats import Heartbeats, heartbeat_interval_s
+from tinkerscript.wire.episodes import EpisodesHeartbeatResult
 
 BEATS = "POST .*/heartbeats"
 
@@ -183,6 +184,27 @@ def test_episode_that_was_dropped_gets_no_more_heartbeats_but_can_be_ended(
     some_beats_later()
     assert len(server.beats(name)) <= seen + 1  # one may have been under way
     assert session.end_episode(1.0).state == "completed"
+
+
+def test_dropped_episode_gets_no_heartbeat_with_those_of_others():
+    class Agent:
+        """What an episode is in use by."""
+
+    beaten, agent = [], Agent()
+
+    def beat(episode_ids):
+        beaten.append(list(episode_ids))
+        return EpisodesHeartbeatResult(over=[], warnings={})
+
+    def episode(name):
+        return EpisodeState(None, name, on_closed=lambda state: None)
+
+    beats = Heartbeats(beat)
+    beats.add(episode("dropped"), Agent(), idle_timeout_s=0.04)
+    beats.add(episode("used"), agent, idle_timeout_s=0.04)
+    wait_until(lambda: len(beaten) >= 3)
+    beats.close()
+    assert {name for names in beaten for name in names} == {"used"}
 
 
 def test_agent_that_failed_in_a_pool_does_not_look_alive(server, connect, some_beats_later):

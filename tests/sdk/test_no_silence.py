@@ -214,6 +214,17 @@ def test_flush_returns_when_no_batch_is_complete_and_returns_what_is_left(server
     assert "1 of 2 groups are full; 1 are not, such as 'b' with 1 of 2 attempts" in warning
 
 
+def test_flush_returns_when_the_session_has_done_all_of_its_steps(server, connect, said):
+    session = connect(grpo_n=2, tasks_per_batch=1, max_steps=1)
+    attempts(session, "a", 2)
+    server.train()
+    server.set_state(session.id, "ready", policy_version=1)
+    attempts(session, "b", 2)
+    assert session.flush(timeout_s=5).waiting == 2
+    [warning] = said()
+    assert "max_steps=1 is reached" in warning
+
+
 def test_flush_waits_for_the_step_of_a_complete_batch(server, connect, said):
     session = connect(grpo_n=2, tasks_per_batch=2)
     attempts(session, "a", 2)

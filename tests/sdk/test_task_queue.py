@@ -154,6 +154,8 @@ def test_what_workers_earn_in_an_evaluation_is_recorded_and_what_failed_is_in_no
         for name in [row.name for row in body.rows if row.name != "fails"] * body.attempts:
             session.begin_episode(name + " #1" if body.judged else name, eval=body.eval)
             session.end_episode({"reward": len(name), "reward_parts": {"length": len(name)}})
+        session.begin_episode("a #1" if body.judged else "a")
+        session.end_episode(100.0)  # of a training that goes on
 
     monkeypatch.setattr(TaskQueue, "put_page", play)
     monkeypatch.setattr(TaskQueue, "counts", lambda queue: counts)
