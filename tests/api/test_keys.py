@@ -84,7 +84,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("case", CHANGES, ids=" ".join)
 def test_a_limited_key_changes_no_session_outside_its_limits(
-    case, project, alice, client_for
+    case, project, alice, client_for, memory_store
 ) -> None:
     _, of_models = limited(project, alice, allowed_models=["another-model"])
     capped, of_cap = limited(project, alice, spend_cap_s=100)

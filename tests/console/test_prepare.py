@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from botocore.retries.standard import ExponentialBackoff
 from botocore.stub import Stubber
 from django.core.management import CommandError, call_command
 
@@ -58,6 +59,7 @@ def test_the_embedded_store_takes_any_region(embedded_s3, settings):
 
 
 def test_a_store_that_does_not_answer_is_named(settings, monkeypatch):
+    monkeypatch.setattr(ExponentialBackoff, "delay_amount", lambda *_: 0.0)
     settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = (
         "http://127.0.0.1:9",
         "a",

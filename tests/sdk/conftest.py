@@ -9,6 +9,8 @@ from sdk.rest_server import API_KEY, RestServer
 
 from tinkerscript import TinkerScript
 from tinkerscript.connection import retries, transport
+from tinkerscript.downloads import checkpoints
+from tinkerscript.rollouts import task_queue
 from tinkerscript.sessions import session as session_module
 
 
@@ -23,6 +25,8 @@ def quick_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.02)
     monkeypatch.setattr(retries, "MAX_BACKOFF_S", 0.1)
     monkeypatch.setattr(session_module, "FOLLOW_WAIT_S", 0.2)
+    for asked_again in (checkpoints, task_queue):
+        monkeypatch.setattr(asked_again, "POLL_INTERVAL_S", 0.02)
 
 
 @pytest.fixture

@@ -78,6 +78,7 @@ def test_begin_that_was_refused_is_abandoned_should_it_begin_after_all(server, s
     wait_until(lambda: [e.state for e in server.episodes.values()] == ["abandoned"])
 
 
+@pytest.mark.system
 def test_forty_coroutines_with_sixteen_places_all_come_back(server, session, monkeypatch):
     # the first sixteen return within this on a slow machine too
     monkeypatch.setattr(begins, "HELD_S", 2.0)

@@ -186,7 +186,11 @@ def limits_of(said):
         (lambda row, episode: "a text", "InvalidReward: str is no workflow output."),
         (lambda row, episode: row["missing"], "KeyError: 'missing'"),
         (lambda row, episode: sys.exit("no row"), "SystemExit: no row"),
-        (lambda row, episode: time.sleep(30), "WaitTimeout: The agent did not return in time."),
+        pytest.param(
+            lambda row, episode: time.sleep(30),
+            "WaitTimeout: The agent did not return in time.",
+            marks=pytest.mark.system,
+        ),
     ],
 )
 def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(
@@ -214,10 +218,11 @@ def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(
 @pytest.mark.parametrize(
     ("agent", "judge", "said"),
     [
-        (
+        pytest.param(
             lambda row, episode: "a",
             lambda row, outputs: time.sleep(30),
             "WaitTimeout: The judge had not returned",
+            marks=pytest.mark.system,
         ),
         (
             lambda row, episode: "a",
@@ -234,10 +239,11 @@ def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(
             lambda row, outputs: [0.0, 1.0],
             "InvalidRequest: The agent returned nothing",
         ),
-        (
+        pytest.param(
             lambda row, episode: time.sleep(30),
             lambda row, outputs: [0.0, 1.0],
             "WaitTimeout: The agent had not",
+            marks=pytest.mark.system,
         ),
     ],
 )

@@ -6,11 +6,15 @@ smoke    a whole server, store, engine, trainer or browser: one case of each kin
 system   whatever else starts a process, a store, a server or a browser, waits, or computes for longer
 """
 
+import asyncio
 import os
 import platform
+import socket
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,8 @@ import pytest
 # of one quick test, its fixtures apart: one second on a quiet core; a slow and shared one takes
 # more
 CPU_LIMIT_S = 4.0
-SLEEP_LIMIT_S = 0.25  # in all, of one quick test
+# at once, of one quick test; botocore pauses for up to 0.4 s before it asks a store again
+SLEEP_LIMIT_S = 0.5
 FIREFOX = "TESTS_FIREFOX"  # a variable: what --firefox leaves for support/browsers.py
 MARKS = ("system", "smoke", "engine", "browser", "gpu", "nightly")
 # Whoever asks for one of these starts what it starts: a store, containers, jobs.
@@ -32,12 +37,26 @@ CHECKED_FOLDERS = ("architecture",)
 FOLDERS = (*CHECKED_FOLDERS, "clients", "docker", "e2e", "gpu", "launching")
 # seconds, and processes of their own
 HEAVY = frozenset({"deepspeed", "torch", "transformers", "vllm"})
-PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"})
+PROCESS_EVENTS = frozenset(
+    {
+        "os.exec",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.spawn",
+        "os.system",
+        "subprocess.Popen",
+    }
+)
 TESTS = Path(__file__).resolve().parents[1]
 
 
 class QuickRules:
-    """Fails a quick test that starts a process, sleeps or computes for too long."""
+    """Fails a quick test that starts a process, sleeps, connects beyond this machine's loopback, or
+    computes for too long.
+
+    Waiting for an event is not judged: how long that takes depends on the machine's other work.
+    """
 
     def __init__(self) -> None:
         self._broken: set[str] = set()
@@ -46,6 +65,9 @@ class QuickRules:
         # starts `uname` once a process: for whichever client is the first to send its headers
         platform.platform()
         sys.addaudithook(self._on_event)
+        # before Python 3.13 no audit tells of it
+        time.sleep = self._counted_here(time.sleep)
+        asyncio.sleep = self._counted_in_task(asyncio.sleep)
 
     def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._runs:
@@ -53,10 +75,38 @@ class QuickRules:
         if event in PROCESS_EVENTS:
             # The kernels for processors are compiled by the test of a process that needs them
             # first.
-            if str(arguments[0]) != os.environ.get("CC", "cc"):
+            program = str(arguments[0]) if arguments else ""  # of a fork there is none
+            if program != os.environ.get("CC", "cc"):
                 self._broken.add("starts a process")
-        elif event == "time.sleep":
-            self._slept_s += arguments[0]
+        elif event == "socket.connect" and not is_here(*arguments):
+            self._broken.add(f"connects to {arguments[1][0]}")
+
+    def _slept(self, seconds: float) -> None:
+        """A shorter sleep looks again and again for what may be there at any moment."""
+        if seconds > SLEEP_LIMIT_S:
+            self._slept_s += seconds
+
+    def _counted_here(self, sleep: Callable[[float], None]) -> Callable[[float], None]:
+        """``time.sleep`` in the test's own thread."""
+
+        def counted(seconds: float) -> None:
+            sleep(seconds)
+            if threading.current_thread() is threading.main_thread():
+                self._slept(seconds)
+
+        return counted
+
+    def _counted_in_task(self, sleep: Callable[..., Any]) -> Callable[..., Any]:
+        """``asyncio.sleep`` in the test's own task, where it is not cancelled before its end."""
+
+        async def counted(delay: float, result: Any = None) -> Any:
+            found = await sleep(delay, result)
+            task = asyncio.current_task()
+            if task is not None and getattr(task.get_coro(), "__name__", "").startswith("test_"):
+                self._slept(delay)
+            return found
+
+        return counted
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
@@ -74,7 +124,7 @@ class QuickRules:
             return result  # whichever test of a worker is the first pays for the import
         if took_s > CPU_LIMIT_S:
             self._broken.add(f"computes for {took_s:.1f} s")
-        if self._slept_s > SLEEP_LIMIT_S:
+        if self._slept_s:
             self._broken.add(f"sleeps for {self._slept_s:.1f} s")
         if self._broken:
             found = " and ".join(sorted(self._broken))
@@ -82,6 +132,18 @@ class QuickRules:
                 f"This quick test {found}. Mark it `system`, or test a smaller part.", pytrace=False
             )
         return result
+
+
+def is_here(connected: socket.socket, address: Any) -> bool:
+    """Whether a connection stays on this machine; a socket for datagrams sends nothing by it."""
+    if connected.family not in (socket.AF_INET, socket.AF_INET6):
+        return True
+    if connected.type != socket.SOCK_STREAM or address[0] == "localhost":
+        return True
+    try:
+        return ip_address(address[0].partition("%")[0]).is_loopback
+    except ValueError:  # a name
+        return False
 
 
 def is_quick(item: pytest.Item) -> bool:
