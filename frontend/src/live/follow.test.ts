@@ -59,6 +59,17 @@ test("a server that stays away is asked ever less often, and never given up", ()
   expect(channels).toHaveLength(9);
 });
 
+test("a server that opens connections and drops them is asked ever less often too", () => {
+  const { links, newest } = follow();
+  for (let i = 0; i < 3; i += 1) {
+    newest().onopen?.();
+    newest().onclose?.({ code: 1006 });
+    vi.advanceTimersByTime(10_000);
+  }
+  const delays = links.flatMap((link) => (link.status === "waiting" ? [link.delayMs] : []));
+  expect(delays).toEqual([500, 1000, 2000]);
+});
+
 test("hearing something makes the next retry quick again", () => {
   const { links, newest } = follow();
   for (let i = 0; i < 4; i += 1) {
@@ -100,14 +111,19 @@ test("a page that takes longer than the silence that is waited for arrives in th
   expect(channels).toHaveLength(3); // it was heard: the next silence is a short one again
 });
 
-test("a refusal is final and gives the reason", () => {
+test.each([
+  [4400, "Reload it"],
+  [4401, "signed out"],
+  [4403, "may not watch"],
+  [4404, "no such session"],
+])("a refusal (%i) is final and gives the reason", (code, reason) => {
   const { channels, links, newest } = follow();
-  newest().onclose?.({ code: 4404 });
+  newest().onclose?.({ code });
   vi.advanceTimersByTime(60_000);
   expect(channels).toHaveLength(1);
   expect(links.at(-1)).toMatchObject({
     status: "refused",
-    reason: expect.stringContaining("no such session") as string,
+    reason: expect.stringContaining(reason) as string,
   });
 });
 

@@ -22,17 +22,17 @@ function event(cursor: number, name: string): Event {
 
 test("points stand as steps, and what came after their cursor is left to the live channel", () => {
   const record = recordOf(columns, {
-    items: [event(12, "early"), event(41, "late")],
+    items: [event(12, "early"), event(40, "last"), event(41, "late")],
     next_cursor: 41,
   });
   expect(record.steps).toEqual([
     { step: 5, reward_mean: 0.25, loss: 1, metrics: {} },
     { step: 10, reward_mean: 0.75, loss: null, metrics: {} },
   ]);
-  expect(record.timeline.map((entry) => entry.title)).toEqual(["early"]);
+  expect(record.timeline.map((entry) => entry.title)).toEqual(["early", "last"]);
   expect(record.cursor).toBe(40);
   const next = applyPage(record, { items: [event(41, "late")], next_cursor: 41 });
-  expect(next.timeline.map((entry) => entry.title)).toEqual(["early", "late"]);
+  expect(next.timeline.map((entry) => entry.title)).toEqual(["early", "last", "late"]);
 });
 
 test("a history that could not be read is waited for while the live channel may bring it", () => {
