@@ -184,13 +184,13 @@ LISTED = xgrammar.TokenizerInfo(
 )
 
 
-def takes(tag: str, text: str) -> bool:
-    """Whether the whole of ``text``, its marks as their tokens, is an answer under the structural
-    tag.
+def takes(tag: str, text: str, *, spelled: bool = False) -> bool:
+    """Whether the whole of ``text``, its marks as their tokens or ``spelled`` in letters, is an
+    answer under the structural tag.
     """
-    ids, rest = list[int](), text
+    ids, rest, marks = list[int](), text, [] if spelled else MARKS
     while rest:
-        mark = next((mark for mark in MARKS if rest.startswith(mark)), rest[0])
+        mark = next((mark for mark in marks if rest.startswith(mark)), rest[0])
         ids.append(
             97 + MARKS.index(mark) if mark in MARKS else 95 if mark == "\n" else ord(mark) - 32
         )
@@ -228,6 +228,7 @@ def test_a_grammar_holds_a_call_to_its_schema(tmp_path: Path) -> None:
         assert takes(forced, f"{text}<tool_call|>"), text
     for text in wrong:
         assert not takes(forced, f"{text}<tool_call|>"), text
+    assert not takes(forced, f"{right[1]}<tool_call|>", spelled=True), "its end is a token"
     several = text_then_calls(call_format, TOOLS, many=True)
     one = f"<|tool_call>{right[0]}<tool_call|>"
     assert (

@@ -44,15 +44,22 @@ async def test_answer_is_what_the_engine_sampled(gateway: Gateway) -> None:
     assert answer.policy_version == 0
 
 
-async def test_stream_gives_the_same_as_the_whole_answer(gateway: Gateway) -> None:
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The capital of France is Paris.",
+        pytest.param("\U0001f642 is what it is.", id="a divided character"),
+    ],
+)
+async def test_stream_gives_the_same_as_the_whole_answer(gateway: Gateway, said: str) -> None:
     begun = await gateway.begin(task="t")
-    gateway.engine.say("The capital of France is Paris.")
+    gateway.engine.say(said)
     stream = await gateway.chat(begun, stream=True, stream_options={"include_usage": True})
     chunks = [chunk async for chunk in stream]
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
     ids = [i for c in chunks if c.choices for i in getattr(c.choices[0], "token_ids", [])]
     seen = gateway.engine.requests[0]
-    assert text == "The capital of France is Paris."
+    assert text == said
     assert ids == seen.token_ids
     assert chunks[0].prompt_token_ids == list(seen.prompt_ids)
     assert sum(bool(c.choices and c.choices[0].delta.content) for c in chunks) > 2, "token by token"
@@ -109,6 +116,11 @@ async def test_n_answers_are_all_kept(gateway: Gateway) -> None:
     assert answer.usage.completion_tokens == sum(len(c.token_ids_T) for c in call.completions)
 
 
+async def test_each_answer_of_a_request_has_a_seed_of_its_own(gateway: Gateway) -> None:
+    await gateway.chat(await gateway.begin(), n=3, seed=42)
+    assert len({request.options.seed for request in gateway.engine.requests}) == 3
+
+
 async def test_length_is_reported_when_max_tokens_cuts(gateway: Gateway) -> None:
     gateway.engine.say("the quick brown fox jumps over the lazy dog")
     answer = await gateway.chat(await gateway.begin(), max_completion_tokens=3)
@@ -152,6 +164,21 @@ async def test_concurrent_repeats_of_a_request_id_are_sampled_once(gateway: Gate
     answers = await asyncio.gather(*[gateway.raw_chat(begun["api_key"], headers) for _ in range(4)])
     assert len({answer.text for answer in answers}) == 1
     assert len(gateway.engine.requests) == 1
+
+
+async def test_one_request_id_in_two_episodes_is_a_call_of_each(gateway: Gateway) -> None:
+    """While both are sampled: a client that counts its requests begins anew in each episode."""
+    episodes = [await gateway.begin() for _ in range(2)]
+    gateway.engine.hang = True
+    headers = {"X-Request-Id": "req-1"}
+    asking = [
+        asyncio.create_task(gateway.raw_chat(begun["api_key"], headers)) for begun in episodes
+    ]
+    await eventually(lambda: len(gateway.engine.requests) == 2)
+    gateway.engine.released.set()
+    assert [answer.status_code for answer in await asyncio.gather(*asking)] == [200, 200]
+    calls = gateway.journal.calls.of_episode
+    assert [len(calls(begun["episode_id"])) for begun in episodes] == [1, 1]
 
 
 async def test_calls_of_one_episode_run_concurrently(gateway: Gateway) -> None:

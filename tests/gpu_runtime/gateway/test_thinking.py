@@ -343,6 +343,7 @@ async def test_thoughts_end_at_their_budget_with_a_bound_mark(tmp_path: Path, st
         assert answer.logprobs_T[5 : 5 + len(mark)] == (0.0,) * len(mark)
         first, second = gateway.engine.requests
         assert second.prompt_ids == first.prompt_ids + ids[: 5 + len(mark)]
+        assert second.options.max_tokens == first.options.max_tokens - 5 - len(mark)
         assert answer.logprobs_T[:5] == tuple(first.logprobs[:5])
         assert answer.logprobs_T[5 + len(mark) :] == tuple(second.logprobs)
 
