@@ -2,6 +2,7 @@
 never changes.
 """
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,17 @@ async def test_a_new_reward_gives_a_level_group_something_to_learn(tmp_path: Pat
         first, _ = [await play(gateway, "t", 1.0) for _ in range(2)]
         await rescore(gateway, {first: 0.0})
         assert await train(gateway) == [[0.0, 1.0]]
+
+
+async def test_a_new_reward_leaves_a_group_that_was_looked_at_nothing_to_learn(
+    tmp_path: Path,
+) -> None:
+    async with running_gateway(tmp_path, dynamic_sampling=True, tasks_per_batch=2) as gateway:
+        first, _ = [await play(gateway, "t", reward) for reward in (0.0, 1.0)]
+        coming = asyncio.create_task(gateway.episodes.batches.next_batch())
+        await play(gateway, "u", 0.0)  # meanwhile the group is found to teach something
+        await rescore(gateway, {first: 1.0})
+        for task, reward in (("u", 1.0), ("v", 0.0), ("v", 1.0)):
+            await play(gateway, task, reward)
+        batch = await asyncio.wait_for(coming, 25)
+        assert [group.key for group in batch.groups] == ["u", "v"]
