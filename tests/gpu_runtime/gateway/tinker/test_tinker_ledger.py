@@ -46,7 +46,11 @@ async def test_a_retry_gets_the_same_promise_and_another_body_is_refused(wire_op
         again = await wire.post("/api/v1/forward_backward", training(1, [9]))
         assert again.status_code == 400 and "number 1" in again.text
         assert (await wire.post("/api/v1/optim_step", step(1))).status_code == 400
+        saved = await wire.promise("save_weights", SAVE | {"seq_id": 2})
+        other = await wire.post("/api/v1/save_weights_for_sampler", SAVE | {"seq_id": 2})
+        assert other.status_code == 400 and "(save_weights)" in other.text
         await wire.result(first)
+        assert "error" not in (await wire.result(saved)).json()
         assert wire.trainer.calls.count(f"forward_backward {MODEL}") == 1
 
 
@@ -328,6 +332,25 @@ async def test_a_state_is_loaded_into_a_model_that_is_there_and_outlives_its_che
     async with wire_open() as wire:
         await wire.do("forward_backward", training(10, forward_only=True))
         assert wire.trainer.models[MODEL] == wanted
+
+
+@pytest.mark.parametrize("optimizer", [True, False])
+async def test_a_model_is_made_from_a_state_with_its_optimizer_or_a_fresh_one(
+    wire_open: Open, optimizer: bool
+) -> None:
+    other = "tnk_ab:train:1"
+    async with wire_open() as wire:
+        await wire.model()
+        await trained(wire, 1, 2)
+        path = (await wire.do("save_weights", SAVE | {"seq_id": 3}))["path"]
+        stored = path.removeprefix("tinker://").replace("/", "-")
+        source = {"path": path, "checkpoint_id": stored, "files": [], "optimizer": optimizer}
+        body = {"model_id": other, "base_model": "tiny", "lora": {"rank": 8}, "source": source}
+        made = (await wire.post("/tinker/models", body)).json()["request_id"]
+        assert "error" not in (await wire.result(made)).json()
+        saved = wire.trainer.models[MODEL]
+        assert saved["step"] > 0
+        assert wire.trainer.models[other] == saved | ({} if optimizer else {"step": 0})
 
 
 async def test_a_key_that_reads_anothers_states_is_not_written_to_the_journal(
