@@ -2,10 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gpu_runtime.errors import StepRefused, TrainerFailed
+from gpu_runtime.steps import learner as learner_module
 from support.fake_control_plane import FakeControlPlane, error_body
 from support.runtime_harness import (
     learner_open,
@@ -14,7 +16,7 @@ from support.runtime_harness import (
     volume_fill,
     weights_replayed,
 )
-from support.waiting import eventually
+from support.waiting import FakeClock, eventually
 
 UPLOADS = "/v1/runtime/uploads"
 
@@ -48,6 +50,32 @@ async def test_a_batch_is_trained_served_and_recorded(volume: Path) -> None:
             assert it.trainer.weights in it.engine.weights_text
             assert it.trainer.weights == await weights_replayed(it.journal, config)
             assert trained_steps(it.journal) == {"a0": 1, "a1": 1, "b0": 1, "b1": 1}
+
+
+async def test_the_parts_of_a_step_are_measured_from_the_end_of_the_one_before(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume_fill(volume, "ab")
+    clock = FakeClock()
+
+    async def reach(point: str) -> None:
+        name, *rest = point.split()
+        if "done" not in rest:
+            clock.advance({"forward_backward": 20.0, "publish": 3.0}.get(name, 0.0))
+
+    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
+        plane_assign(plane, tasks_per_batch=1)
+        monkeypatch.setattr(learner_module, "time", SimpleNamespace(monotonic=clock, time=clock))
+        async with learner_open(plane, volume) as it:
+            it.trainer.reach = reach
+            for _ in range(2):
+                clock.advance(100.0)
+                await it.train_next()
+            parts = [
+                [metrics[name] for name in ("rollout_s", "train_s", "handover_s")]
+                for metrics in await it.metrics(2)
+            ]
+    assert parts == [[100.0, 20.0, 3.0]] * 2
 
 
 async def test_a_refused_step_leaves_the_weights_and_names_its_episodes(volume: Path) -> None:

@@ -6,8 +6,15 @@ import math
 
 import pytest
 
+from gpu_runtime.errors import EngineMismatch, EngineTrainerMismatch
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.loop.logprob_mismatch import BOUNDS, EngineGaps, mismatch_refusal
+from gpu_runtime.loop.logprob_mismatch import (
+    BOUNDS,
+    EngineGaps,
+    MismatchCount,
+    mismatch_refusal,
+)
+from support.trained_batches import batch, call, episode
 
 
 def sample(*gaps: float, **fields) -> tuple[Sample, list[float]]:
@@ -68,6 +75,22 @@ def test_stale_tokens_and_steps_without_tokens_prove_nothing():
         "a grammar's gap"
     )
     assert refusal("float32", sample(*[1.0] * 8))
+
+
+def test_tokens_beside_those_of_a_grammar_are_compared():
+    drawn = sample(5.0, 0.1, 0.2, 5.0, allowed_T=(None, b"set", None, None, b"set"))
+    assert EngineGaps.of(*zip(drawn, strict=True)).gap_K == pytest.approx([0.1, 0.2])
+
+
+def test_a_batch_with_a_token_from_before_the_new_weights_is_no_second_proof():
+    count, refusal = MismatchCount(), EngineMismatch("they differ", 5.0)
+    before, after = (call(name, [1], [2], begun_at=at) for name, at in (("a", 1.0), ("b", 3.0)))
+    mixed, later = (batch([episode(1, 1.0, *calls)]) for calls in ((before, after), (after,)))
+    assert count.needs_weights(mixed, refusal)
+    count.handed_over(2.0)
+    assert not count.needs_weights(mixed, refusal)
+    with pytest.raises(EngineTrainerMismatch, match="after the engine was given the weights"):
+        count.needs_weights(later, refusal)
 
 
 def test_the_metrics_tell_quantiles_and_where_the_gap_is():

@@ -115,3 +115,17 @@ def test_a_rows_loss_is_the_weighted_sum_of_its_parts() -> None:
     gap_K = ratio_K - 1 - ratio_K.log()  # k3, on tokens that the engine sampled
     assert told["kl_engine"] == pytest.approx(gap_K.sum().item(), rel=1e-5)
     assert told["tokens_trained"] == told["tokens_free"] == 3.0 and told["tokens_masked"] == 0.0
+
+
+def test_tokens_of_a_grammar_are_in_the_loss_and_not_in_the_gap_to_the_engine() -> None:
+    bound = set_pack((1 << 1 | 1 << 4).to_bytes(4, "little"))
+    logprobs_K = torch.tensor([-0.2, -1.5, -0.4])
+    (plain, _), (loss, stats) = (
+        row_loss(SessionConfig(loss="grpo"), LoopInputs.of(row), logprobs_K)
+        for row in (row_of(), row_of(allowed_T=(None, bound, None, None)))
+    )
+    told = dict(zip(STATISTICS, stats.tolist(), strict=True))
+    gap_K = torch.tensor([0.5, 0.1])  # of the two tokens behind it: trainer - engine
+    assert told["kl_engine"] == pytest.approx((gap_K.expm1() - gap_K).sum().item(), rel=1e-5)
+    assert (told["tokens_free"], told["tokens_trained"]) == (2.0, 3.0)
+    torch.testing.assert_close(loss, plain)
