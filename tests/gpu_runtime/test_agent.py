@@ -315,6 +315,15 @@ async def test_a_request_that_is_refused_is_not_repeated(tmp_path):
     assert len(server.bodies("/v1/runtime/fail")) == 1
 
 
+async def test_a_request_that_comes_too_often_is_repeated(tmp_path):
+    answers = iter([(429, error_body("rate_limited")), (204, None)])
+    with FakeControlPlane() as server:
+        server.answers["/v1/runtime/fail"] = lambda body: next(answers)
+        async with registered(server, tmp_path) as agent:
+            await agent.fail("engine_dead", "cause")
+    assert len(server.bodies("/v1/runtime/fail")) == 2
+
+
 @pytest.mark.parametrize("what", ["an option", "a kind"])
 async def test_a_server_of_another_version_fails_the_session_by_name_at_once(tmp_path, what: str):
     """Its session has what this runtime does not know."""

@@ -93,7 +93,9 @@ def test_a_step_without_a_hand_over_renames_the_weights_that_are_served() -> Non
         "the same version may be handed over again"
     )
     versions.current = 4
+    served = SimpleNamespace(weight_versions=[SimpleNamespace(version="2", start=0)])
     assert versions.current == 4
+    assert versions.starts(SimpleNamespace(), "call", served) == [(4, 0)]
     versions.hand_over(5)
     assert versions.current == 5
 
