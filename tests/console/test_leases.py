@@ -16,6 +16,9 @@ from console.sessions.runtime import leases, uploads
 from console.sessions.runtime.episode_reports import rows_save
 from console.sessions.states import Actor
 from console.sessions.transitions import session_move
+from console.tinker.checkpoints import named_checkpoint_open
+from console.tinker.models import TinkerModel, TinkerSession
+from console.tinker.work import work_record
 from support import factories
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.events import EventKind
@@ -30,6 +33,7 @@ from tinkerscript.wire.runtime import (
     RuntimeState,
 )
 from tinkerscript.wire.sessions import Accounting, SessionState
+from tinkerscript.wire.tinker.messages import LoraOptions, NamedCheckpointOpen, WorkReport
 
 BEAT = RuntimeState(
     state=RuntimeStage.READY,
@@ -205,6 +209,12 @@ def test_a_replaced_lease_changes_nothing(project):
     new = leases.lease_issue(session=session)
     checkpoint = session.checkpoints.create(kind="state", ordered=True)
     failed = CheckpointFailure(checkpoint_id=checkpoint.id, reason="no room")
+    lora = LoraOptions(rank=8)
+    client = TinkerSession.objects.create(project=project)
+    model = TinkerModel.objects.create(
+        id="m", tinker_session=client, session=session, number=0, lora=lora.model_dump()
+    )
+    named = NamedCheckpointOpen(model_id=model.id, segment="weights", name="a", lora=lora)
     before = Session.objects.filter(id=session.id).values().get()
     events = EventRecord.objects.count()
     attempts = [
@@ -213,6 +223,9 @@ def test_a_replaced_lease_changes_nothing(project):
         lambda s: leases.runtime_report(session=s, body=Report(entries=[])),
         lambda s: leases.runtime_fail(session=s, body=FailureReport(code="x", cause="y")),
         lambda s: uploads.checkpoint_fail(session=s, body=failed),
+        lambda s: rows_save(session=s, body=EpisodeRows(rows=[])),
+        lambda s: named_checkpoint_open(session=s, body=named),
+        lambda s: work_record(session=s, body=WorkReport(key="k", tokens={}, spans=[])),
     ]
     for attempt in attempts:
         with pytest.raises(StaleLease):
@@ -221,6 +234,7 @@ def test_a_replaced_lease_changes_nothing(project):
         leases.lease_check(token=old)
     assert Session.objects.filter(id=session.id).values().get() == before
     assert EventRecord.objects.count() == events
+    assert list(session.checkpoints.all()) == [checkpoint]
     checkpoint.refresh_from_db()
     assert checkpoint.state == "requested"
     assert heartbeat(new).checkpoints[0].checkpoint_id == checkpoint.id
