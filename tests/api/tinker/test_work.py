@@ -59,6 +59,17 @@ async def test_tokens_are_in_the_usage_of_their_hour_once_and_for_their_own_proj
     assert (await Session.objects.aget(id=own)).tokens_trained == 111
 
 
+async def test_a_runtime_adds_nothing_to_clients_that_it_does_not_serve(
+    alices: Client, eves: Client
+) -> None:
+    own = (await alices.model(await alices.session()))["request_id"].partition("|")[0]
+    used = TokensUsed(training=5)
+    others = {await eves.session(): used, await alices.session(): used, "tnk_none": used}
+    await tell(own, WorkReport(key="a-1", tokens=others, spans=[]))
+    for client in (alices, eves):
+        assert (await client.get("billing/usage/events"))["data"] == []
+
+
 async def test_durations_are_in_the_trace_and_what_overlaps_is_a_thread_of_its_own(
     alices: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
