@@ -429,3 +429,7 @@ def test_a_session_that_runs_is_not_deleted(project) -> None:
     session = factories.session_make(project, state=SessionState.READY)
     with pytest.raises(Conflict, match="only one that has ended"):
         services.session_delete(project=project, session_id=session.id)
+    kept = {"state": SessionState.FAILED, "launch_handle": {"launch": "a", "folder": "b"}}
+    Session.objects.filter(id=session.id).update(**kept)  # its process has not ended yet
+    with pytest.raises(Conflict, match="only one that has ended"):
+        services.session_delete(project=project, session_id=session.id)
