@@ -171,6 +171,26 @@ def test_what_workers_earn_in_an_evaluation_is_recorded_and_what_failed_is_in_no
     assert "2 x RuntimeError: KeyError: 'q'   (task fails)" in caplog.text
 
 
+def test_a_worker_renews_the_leases_that_it_holds(session, server):
+    task = LeasedTask(
+        task_id="tsk_1", lease="tlk_1", name="a", row={}, eval=False, try_number=1, tries=1
+    )
+    server.fail("POST .*/lease", answer=reply(200, TaskLeases(items=[task], lost=[])))
+    server.fail("POST .*/lease", times=99, answer=reply(200, TaskLeases(items=[], lost=[])))
+    view = TaskView(task_id="tsk_1", name="a", state="running", try_number=1, tries=1)
+    server.fail("POST .*/tasks/tsk_1/.*", times=9, answer=reply(200, view))
+    none = TaskCounts(waiting=0, running=0, done=1, failed=0, workers=0)
+    server.fail("GET .*/tasks", times=9, answer=reply(200, none))
+
+    def agent(row, episode):
+        wait_until(lambda: len(server.seen("POST .*/lease")) >= 3, 25)
+        return 1.0
+
+    Worker(session, agent, until_empty=True, lease_s=1.0).run()
+    asked = [json.loads(request.body)["held"] for request in server.seen("POST .*/lease")]
+    assert asked[:3] == [[], ["tlk_1"], ["tlk_1"]]
+
+
 def limits_of(said):
     """Short ones for what hangs alone: a busy machine must not fail the others by them."""
     return {"lease_s": 1.0, "attempt_timeout_s": 1.0} if said.startswith("WaitTimeout") else {}
