@@ -61,6 +61,8 @@ def test_a_person_has_so_many_keys(alice, project, settings) -> None:
         factories.key_make(project, alice)
     key_revoke(project=project, user=alice, key_id=ApiKey.objects.filter(project=project).get().id)
     factories.key_make(project, alice)
+    ApiKey.objects.filter(project=project).update(expires_at=timezone.now())
+    factories.key_make(project, alice)
 
 
 def test_a_person_has_so_many_queued_sessions_in_all_projects(

@@ -69,6 +69,15 @@ def test_six_forked_workers_never_get_one_anothers_episodes(server, session):
     assert all(e.reward == float(e.task.split("-")[0]) for e in server.episodes.values())
 
 
+def test_a_process_of_another_number_has_no_current_episode(session, monkeypatch):
+    session.begin_episode(task="parent")
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(NoOpenEpisode):
+            session.end_episode(0.0)
+    assert session.end_episode(1.0).task == "parent"
+
+
 @pytest.mark.system
 def test_fork_neither_ends_nor_supersedes_its_parents_episode(server, session):
     mine = session.begin_episode(task="parent")
