@@ -4,6 +4,7 @@ says why.
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,7 +47,11 @@ async def test_a_batch_without_room_is_refused_and_the_next_one_trains_on_the_we
             await it.train_next()
         before = it.trainer.weights
         it.fail_at("forward_backward 4", OutOfMemory("trainer rank 0 ran out of memory"))
+        later = volume / "state-00000009"  # of a commit that was taken back, say
+        await it.checkpoints.settle()
+        shutil.copytree(volume / "state-00000002", later)
         await it.train_next()
+        shutil.rmtree(later)
         assert it.reached("restart") == 1, (
             "after a failed allocation it is not known what state the ranks are in"
         )

@@ -58,15 +58,17 @@ async def test_an_episode_stays_with_the_least_loaded_engine_of_its_first_call(
     engines[1].hang = False
     await call(replicas, "d")
     assert counts(engines) == [1, 2, 1], "the one that has no call in flight"
+    await asyncio.wait_for(call(replicas, "e"), 25)
+    assert counts(engines) == [1, 3, 1], "though it has the most episodes"
     for engine in engines:
         engine.hang = False
         engine.released.set()
     await asyncio.gather(*calls)
     for episode in "aabbccd":
         await call(replicas, episode, f"of {episode}")
-    assert counts(engines) == [3, 5, 3]
+    assert counts(engines) == [3, 6, 3]
     of = [{request.options.episode_id for request in engine.requests} for engine in engines]
-    assert of == [{"a"}, {"b", "d"}, {"c"}]
+    assert of == [{"a"}, {"b", "d", "e"}, {"c"}]
 
 
 async def test_episodes_and_calls_of_none_go_round_where_nothing_is_in_flight(
@@ -160,6 +162,9 @@ async def test_one_that_is_dead_or_stuck_makes_the_whole_so(
     monkeypatch.setitem(DEADLINES_S, Phase.GENERATION, -1.0)
     await call(replicas, "a")
     assert "engine 1 of 3" in (replicas.stuck() or ""), "though another one samples"
+    await replicas.sleep()
+    assert replicas.stuck() is None, "silence is expected then"
+    await replicas.wake()
     engines[1].dead = True
     assert replicas.dead
     engines[1].released.set()

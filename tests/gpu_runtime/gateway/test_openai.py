@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import openai
 import pytest
 
+from gpu_runtime.generation.call_stream import CallStream
 from support.gateway_harness import MODEL, SESSION, Gateway, running_gateway
 from support.waiting import eventually
 
@@ -164,6 +166,19 @@ async def test_concurrent_repeats_of_a_request_id_are_sampled_once(gateway: Gate
     answers = await asyncio.gather(*[gateway.raw_chat(begun["api_key"], headers) for _ in range(4)])
     assert len({answer.text for answer in answers}) == 1
     assert len(gateway.engine.requests) == 1
+
+
+async def test_a_call_is_given_up_with_its_last_reader() -> None:
+    """A client that waits no longer and sends its request again leaves one that goes on."""
+    given_up: list[bool] = []
+    live: Any = CallStream(SimpleNamespace(), SimpleNamespace())
+    live.task = SimpleNamespace(cancel=lambda: given_up.append(True))
+    live.attach()
+    live.attach()
+    live.detach()
+    assert given_up == []
+    live.detach()
+    assert given_up == [True]
 
 
 async def test_one_request_id_in_two_episodes_is_a_call_of_each(gateway: Gateway) -> None:
