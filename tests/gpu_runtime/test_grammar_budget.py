@@ -15,7 +15,6 @@ from gpu_runtime.engine.grammars.trial import TOKENS_TRIED
 from gpu_runtime.engine.vllm_process import executor
 
 pytestmark = [
-    pytest.mark.engine,
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
@@ -71,6 +70,7 @@ def followed(backend: Any, monkeypatch: pytest.MonkeyPatch) -> Followed:
     return follow
 
 
+@pytest.mark.engine
 def test_it_ends_within_its_budget_and_a_quick_one_goes_on(followed: Followed) -> None:
     began = time.thread_time()
     taken, is_whole, grammar = followed(LATE, 2000)
@@ -80,6 +80,7 @@ def test_it_ends_within_its_budget_and_a_quick_one_goes_on(followed: Followed) -
     assert is_whole and grammar.spent_s < CPU_S + 2000 * TOKEN_CPU_S
 
 
+@pytest.mark.engine
 def test_a_grammar_beyond_its_budget_costs_nothing_more_and_one_at_its_end_is_whole(
     backend: Any,
 ) -> None:
@@ -114,6 +115,21 @@ def test_a_grammar_beyond_its_budget_costs_nothing_more_and_one_at_its_end_is_wh
         )
 
 
+def test_each_token_adds_to_the_budget_of_its_call() -> None:
+    class Quick:
+        def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
+            return True
+
+        def is_terminated(self) -> bool:
+            return False
+
+    for taken, goes_on in ((99, False), (101, True)):
+        grammar = bounded(Quick, CPU_S)()
+        grammar.spent_s, grammar.taken = CPU_S + 100 * TOKEN_CPU_S, taken
+        assert grammar.accept_tokens("call", [1]) == goes_on
+
+
+@pytest.mark.engine
 def test_an_engine_over_several_devices_bounds_grammars_in_the_process_of_its_core(
     monkeypatch,
 ) -> None:

@@ -395,6 +395,8 @@ async def test_episode_of_a_silent_client_is_not_waited_for_and_is_reported_as_s
             await play(gateway, "a")
         await step(gateway)
         await gateway.chat(late)
+        (opened,) = gateway.episodes.open.all()
+        assert opened.oldest_version(1) == 0, "that of its oldest token"
         view = (await gateway.end(late["episode_id"])).json()
         assert (view["fate"], view["policy_version_first"], view["policy_version_last"]) == (
             "stale",

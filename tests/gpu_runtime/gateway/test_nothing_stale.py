@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gpu_runtime.episodes import admission_queue
 from gpu_runtime.episodes.grouping import Begun, Places, begun_groups, step_is_early
 from gpu_runtime.episodes.ledger import Episodes
-from gpu_runtime.episodes.open_episodes import OpenEpisode
+from gpu_runtime.episodes.open_episodes import LIVE_S, OpenEpisode
 from gpu_runtime.events import Events
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
@@ -257,3 +257,12 @@ def test_step_waits_for_the_open_episode_that_it_would_make_stale_and_for_no_oth
         "no one plays the rest of its group"
     )
     assert begun_groups([alone], 2, {"c"})[0].can_fill
+
+
+async def test_a_client_whose_call_is_sampled_is_there_however_long_that_takes() -> None:
+    episode = OpenEpisode("epi_1", False, "t", begun_at=0.0, deadline_at=1e9, last_seen=0.0)
+    assert [episode.is_live(at) for at in (LIVE_S - 1, LIVE_S)] == [True, False]
+    sampling = asyncio.create_task(asyncio.sleep(0))
+    episode.calls.add(sampling)
+    assert episode.is_live(100 * LIVE_S)
+    await sampling

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpu_runtime.episodes.repeated_prompts import OF_ONE_PROMPT
+from gpu_runtime.episodes.repeated_prompts import OF_ONE_PROMPT, RepeatedPrompts
 from support.gateway_harness import Gateway
+from support.trained_batches import call
 
 LIMIT = 4  # the least number of repeats: the harness has grpo_n=2
 
@@ -99,6 +100,15 @@ async def test_real_runs_are_not(
     await run(gateway, begun)
     assert told == []
     assert (await gateway.end(begun["episode_id"])).json()["warning"] is None
+
+
+@pytest.mark.parametrize(("begun_at", "is_told"), [(0.5, False), (1.0, True)])
+def test_equal_prompts_count_where_one_begins_after_the_other_has_ended(
+    begun_at: float, is_told: bool
+) -> None:
+    seen = RepeatedPrompts(grpo_n=2)
+    calls = [call(f"{n}", [prompt], [3], begun_at=begun_at) for prompt in (1, 2) for n in range(8)]
+    assert any(map(seen.add, calls)) == is_told, "each of them ends at 1.0"
 
 
 async def test_a_session_that_fills_its_groups_is_not(
