@@ -12,6 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from gpu_runtime.archive.archive import Archive
+from gpu_runtime.archive.parts import parts_fix, parts_unstored
 from gpu_runtime.archive.table import SCHEMA, episode_row, part_write
 from gpu_runtime.errors import StoreUnavailable
 from gpu_runtime.journal.journal import Journal
@@ -255,3 +256,14 @@ async def test_an_erased_episode_is_in_no_part(journal: Journal, tmp_path: Path)
     session = SimpleNamespace(assignment=about, store=store, volume=tmp_path)
     await Archive(session, journal, SimpleNamespace(renew=renew)).publish()
     assert stored == ["b"]
+
+
+def test_an_end_that_is_tried_again_puts_no_episode_into_a_second_part(journal: Journal) -> None:
+    journal.episodes.begin("given-up", task=None, eval=False, deadline_at=2e9)
+    journal.episodes.abandon("given-up", "why")
+    journal.episodes.begin("waits", task="t", eval=False, deadline_at=2e9)
+    journal.episodes.end("waits", WorkflowOutput(reward=1.0), {"timelines": 0})
+    for _ in range(2):
+        parts_fix(journal, everything=True)
+    (part,) = parts_unstored(journal)
+    assert sorted(part.episode_ids) == ["given-up", "waits"]

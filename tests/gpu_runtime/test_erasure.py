@@ -30,6 +30,7 @@ from gpu_runtime.trajectories.erasure import EpisodeErasure
 from gpu_runtime.trajectories.outbox import Due, documents_stored
 from gpu_runtime.trajectories.rows import step_advantages
 from support.fake_control_plane import FakeControlPlane, error_body
+from support.gateway_harness import running_gateway
 from support.runtime_harness import Running, batches_of, episode_complete
 from support.waiting import eventually
 from tinkerscript.wire.config import SessionConfig
@@ -293,6 +294,16 @@ def test_earlier_rewards_and_who_gave_them_go_with_the_episode(journal: Journal)
     assert journal.rewards.changes_of("a") == []
     journal.database.rewrite()
     assert b"person@example.org" not in journal.path.read_bytes()
+
+
+async def test_an_episode_that_was_erased_is_on_no_page(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path) as gateway:
+        kept, erased = [(await gateway.begin(eval=True))["episode_id"] for _ in range(2)]
+        await gateway.internal("POST", f"/episodes/{erased}/abandon", json={"reason": "over"})
+        answer = await gateway.internal("DELETE", f"/episodes/{erased}")
+        assert answer.status_code == 204, answer.text
+        listed = (await gateway.internal("GET", "/episodes")).json()["items"]
+        assert [item["episode_id"] for item in listed] == [kept]
 
 
 @dataclass

@@ -40,6 +40,21 @@ async def test_an_answer_that_the_client_changed_is_its_doing(gateway: Gateway) 
     assert point["token"] == len(first.prompt_ids), "the first token of the answer"
 
 
+async def test_a_text_beside_a_call_that_the_client_changed_is_its_doing(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    gateway.engine.say(
+        'I look.\n<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
+    )
+    options = {"tools": [TOOL], "max_tokens": 100}
+    message = (await gateway.chat(begun, messages=[HELLO], **options)).choices[0].message
+    echo = message.model_dump(exclude_none=True) | {"content": "I ask."}
+    result = {"role": "tool", "tool_call_id": echo["tool_calls"][0]["id"], "content": "sun"}
+    await gateway.chat(begun, messages=[HELLO, echo, result], **options)
+    (_, call) = gateway.journal.calls.of_episode(begun["episode_id"])
+    assert (call.drift["cause"], call.drift["message"]) == ("client", 1)
+    assert "I ask." in gateway.renderer.decode(call.prompt_ids_P)
+
+
 async def test_an_answer_that_the_client_left_out_is_its_doing(gateway: Gateway) -> None:
     (point,) = await drift_of(gateway, [HELLO], [HELLO, NEXT])
     assert (point["cause"], point["message"]) == ("client", 1)

@@ -161,6 +161,7 @@ async def test_answer_cut_by_max_output_tokens_is_incomplete(
         answer = event.response
     assert answer.status == "incomplete"
     assert answer.incomplete_details.reason == "max_output_tokens"
+    assert [item.status for item in answer.output] == ["incomplete"]
     assert answer.usage.output_tokens == 3
 
 

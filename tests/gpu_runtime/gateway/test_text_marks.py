@@ -192,3 +192,11 @@ def test_the_longest_of_a_thousand_marks_is_broken() -> None:
         )
     plain = {"role": "user", "content": "<div>\n\n<SPECIAL_> [INS] <|a"}
     assert marks.message(plain) == plain
+
+
+def test_what_a_template_writes_around_turns_is_a_mark_in_every_text() -> None:
+    written = {mark: re.escape(mark) for mark in ("[TURN]", "<in>")}
+    marks = TextMarks(written, frozenset(), turns={"[TURN]"}, inner={"<in>"})
+    said = {"role": "user", "content": "[TURN] <in>"}
+    assert marks.message(said)["content"] == f"[{BREAK}TURN] <in>"
+    assert marks.message(said | {"role": "tool"})["content"] == f"[{BREAK}TURN] <{BREAK}in>"
