@@ -27,15 +27,15 @@ import time
 import urllib.request
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import aiohttp
 import uvloop
-from serving import Served, cpu_s, quantile, served
-
-from console.live.consumer import MAX_PER_CREDENTIAL
+from serving import ROOT, Served, cpu_s, quantile, served
 
 ENTRY = re.compile(rb'"n":(\d+),"sent_ns":(\d+)')
 AT_ONCE = 50  # handshakes in flight
+OF_A_KEY = 100  # how many may watch by one key: MAX_PER_CREDENTIAL of console/live/consumer.py
 TEXT, CLOSE, PING = 1, 8, 9
 
 
@@ -138,11 +138,11 @@ async def connect_all(
     places = asyncio.Semaphore(AT_ONCE)
     keys = [
         post(server, "keys", {"name": "watchers", "scopes": ["sessions:read"]})["secret"]
-        for _ in range(0, options.clients, MAX_PER_CREDENTIAL)
+        for _ in range(0, options.clients, OF_A_KEY)
     ]
 
     async def one(number: int) -> Client:
-        key = keys[number // MAX_PER_CREDENTIAL]
+        key = keys[number // OF_A_KEY]
         async with places:
             return await connect(server, key, after, is_slow=number < options.slow)
 
@@ -254,6 +254,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--before", type=Path, help="another checkout to measure in turns with it")
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--slow", type=int, default=20, help="how many of them are slow")
     parser.add_argument("--rate", type=float, default=10.0, help="entries a second")
@@ -262,8 +263,10 @@ def main() -> None:
     options = parser.parse_args()
     gc.disable()
     print(f"{len(os.sched_getaffinity(0))} cores, load before {os.getloadavg()[0]:.1f}")
-    with served("127.0.0.1:9") as server:
-        uvloop.run(run(server, options))
+    for root in (options.before, ROOT, options.before, ROOT) if options.before else (ROOT,):
+        print(f"\n{'before' if root == options.before else 'now'}")
+        with served("127.0.0.1:9", root=root.resolve()) as server:
+            uvloop.run(run(server, options))
 
 
 if __name__ == "__main__":

@@ -112,17 +112,14 @@ def measure(options: argparse.Namespace, streams: int) -> list[Way]:
     """Every way in turn, in each round."""
     with ExitStack() as stack:
         address = stack.enter_context(upstream(options))
-        product = stack.enter_context(served(address))
-        ways = [
-            Way("direct", address, "/v1/chat/completions", "none"),
-            Way(
-                "relay",
-                product.address,
-                "/openai/v1/chat/completions",
-                product.episode_key,
-                product.process.pid,
-            ),
-        ]
+        ways = [Way("direct", address, "/v1/chat/completions", "none")]
+        for name, root in {"relay": ROOT, "before": options.before}.items():
+            if root is not None:
+                product = stack.enter_context(served(address, root=root.resolve()))
+                path = "/openai/v1/chat/completions"
+                ways.append(
+                    Way(name, product.address, path, product.episode_key, product.process.pid)
+                )
         if LITELLM.exists() and not options.without_litellm:
             ways.append(stack.enter_context(litellm(address)))
         for _ in range(options.rounds):
@@ -148,11 +145,10 @@ def report(streams: int, ways: list[Way]) -> None:
             print(
                 f"{way.name}: {len(way.samples.failures)} answers failed, the first: {way.samples.failures[0]}"
             )
-    if len(ways) > 2:
-        ratio = (ways[2].cpu_s / ways[2].samples.requests) / (
-            ways[1].cpu_s / ways[1].samples.requests
-        )
-        print(f"LiteLLM takes {ratio:.1f} times the relay's CPU for a request")
+    relay, *others = ways[1:]
+    for way in others:
+        ratio = (way.cpu_s / way.samples.requests) / (relay.cpu_s / relay.samples.requests)
+        print(f"{way.name} takes {ratio:.2f} times the relay's CPU for a request")
 
 
 def _cell(way: Way, direct: Way, name: str) -> str:
@@ -168,6 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--before", type=Path, help="another checkout to measure beside this one")
     parser.add_argument("--streams", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--tokens", type=int, default=40)
     parser.add_argument("--token-ms", type=float, default=40.0)
