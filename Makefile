@@ -36,8 +36,8 @@ test-all:
 	@BUILD=cpu $(SETUP) runtime tests model + frontend + browser engines
 	@-$(RUN) tests/environments/build.py swift evaluators cookbook ray-dashboard
 	@$(RUN) tests/checks.py
-	@CONSOLE_SCREENSHOTS="$(CURDIR)/.data/screenshots" $(RUN) -m pytest -m "not engine and not nightly" -n 2 --dist loadfile -rfEs
-	@$(RUN) -m pytest -m "engine and not nightly" -rfEs
+	@CONSOLE_SCREENSHOTS="$(CURDIR)/.data/screenshots" $(RUN) -m pytest -m "not engine and not nightly" -n 2 --dist loadfile -rfEs; \
+	others=$$?; $(RUN) -m pytest -m "engine and not nightly" -rfEs && exit $$others
 
 ## make nightly      set-up, then what takes hours: outside agents, kills, storms, other databases; writes docs/nightly.md
 nightly:
