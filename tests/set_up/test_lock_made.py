@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.system, pytest.mark.smoke]
+
 ROOT = Path(__file__).resolve().parents[2]
 # In the place of uv: the packages of a group by their names, each with a hash made of it; torch
 # brings others.

@@ -19,6 +19,8 @@ from support.another_user import NOBODY, require_root
 from support.waiting import wait_until
 from tinkerscript.wire.config import SessionConfig
 
+pytestmark = [pytest.mark.system, pytest.mark.smoke]
+
 ROOT = Path(__file__).resolve().parents[2]
 # In the place of the environment's interpreter: what pip was asked for decides what it does.
 VERSION = "{}.{}".format(*sys.version_info)
