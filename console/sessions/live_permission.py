@@ -2,9 +2,13 @@
 websocket.
 """
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from contextvars import Context
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +19,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from console.errors import Forbidden, NotFound, Unauthenticated
-from console.server.address_limit import caller_known
+from console.server.address_limit import caller_known, credential_now
 from console.sessions.selectors import session_get
 from console.users.keys import key_authenticate
 from console.users.models import Project, User
@@ -30,13 +34,23 @@ HINT = (
 
 FRESH_S = 0.2  # a thousand watchers with one key cost one query
 MAX_REMEMBERED = 10_000
-_allowed: dict[tuple[bytes, str], float] = {}
+
+
+@dataclass(frozen=True)
+class _Check:
+    began_at: float
+    task: asyncio.Task[None]
+
+
+# under way, or of those who were allowed
+_checks: dict[tuple[bytes, str], _Check] = {}
 
 
 async def live_permission_check(scope: Mapping[str, Any], session_id: str) -> None:
     """Raises Unauthenticated, Forbidden, NotFound when this websocket may not watch the session.
 
-    It may be asked again while the websocket lives; what was allowed less than FRESH_S ago is.
+    It may be asked again while the websocket lives; what was allowed less than FRESH_S ago is, and
+    who asks during a check gets what comes of it.
     """
     await _checked(_session_check, scope, session_id)
 
@@ -52,13 +66,22 @@ async def _checked(
     headers = dict(scope["headers"])
     credential = headers.get(b"authorization") or headers.get(b"cookie", b"")
     who = hashlib.sha256(credential + b"|" + headers.get(b"origin", b"")).digest(), watched
-    now = time.monotonic()
-    if now - _allowed.get(who, -FRESH_S) < FRESH_S:
-        return
-    await database_sync_to_async(check)(scope, watched)
-    if len(_allowed) >= MAX_REMEMBERED:
-        _allowed.clear()
-    _allowed[who] = now
+    now, known = time.monotonic(), _checks.get(who)
+    if known is None or (known.task.done() and now - known.began_at >= FRESH_S):
+        if len(_checks) >= MAX_REMEMBERED:
+            _checks.clear()
+        # A context of its own: that of a websocket may end before those who wait with it.
+        context = Context()
+        context.run(credential_now.set, credential_now.get())
+        look = asyncio.create_task(database_sync_to_async(check)(scope, watched), context=context)
+        known = _checks[who] = _Check(now, look)
+        look.add_done_callback(partial(_forget_refused, who))
+    await asyncio.shield(known.task)  # who goes ends it for no other
+
+
+def _forget_refused(who: tuple[bytes, str], look: asyncio.Task[None]) -> None:
+    if look.cancelled() or look.exception() is not None:
+        _checks.pop(who, None)
 
 
 def _session_check(scope: Mapping[str, Any], session_id: str) -> None:
