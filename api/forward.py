@@ -19,9 +19,9 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from api.gateway_client import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, IDLE_TIMEOUT_S, client
-from api.relay.cache import TtlCache
 from api.relay.errors import RelayError, error_for_state
 from console.errors import InvalidRequest, NotFound
+from console.server.ttl_cache import TtlCache
 from console.sessions.runtime.gateway_keys import relay_key
 from console.sessions.selectors import Route
 from console.sessions.services import route_get
@@ -100,7 +100,7 @@ def _look_up(session_id: str) -> Route:
 
 
 # the address of each session's gateway, and the state of the session
-routes: TtlCache[Route] = TtlCache(database_sync_to_async(_look_up))
+routes: TtlCache[str, Route] = TtlCache(database_sync_to_async(_look_up))
 
 
 async def route_served(session_id: str) -> Route:

@@ -14,9 +14,9 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import DatabaseError
 
-from api.relay.cache import TtlCache
 from api.relay.errors import RelayError
 from console.server.address_limit import caller_known
+from console.server.ttl_cache import TtlCache
 from console.sessions.runtime.gateway_keys import episode_signing_keys
 from console.users.keys import caller_is_good
 from tinkerscript.wire.episode_key import SERVING, BadEpisodeKey, EpisodeClaim, read, verify
@@ -112,4 +112,4 @@ def _is_good(caller_id: str) -> bool:
     return caller_is_good(caller_id=caller_id)
 
 
-callers: TtlCache[bool] = TtlCache(database_sync_to_async(_is_good))
+callers: TtlCache[str, bool] = TtlCache(database_sync_to_async(_is_good))

@@ -2,10 +2,10 @@
 
 from channels.db import database_sync_to_async
 
-from api.relay.cache import TtlCache
 from api.rest.authentication import KeyCaller, key_caller
 from console.errors import Forbidden, NotFound, Unauthenticated
 from console.server.address_limit import caller_known
+from console.server.ttl_cache import TtlCache
 from console.tinker.tokens import credential_key
 from tinkerscript.wire.account import Scope
 
@@ -37,7 +37,7 @@ def _caller(secret: str) -> KeyCaller:
     return caller
 
 
-_callers: TtlCache[KeyCaller] = TtlCache(database_sync_to_async(_caller))
+_callers: TtlCache[str, KeyCaller] = TtlCache(database_sync_to_async(_caller))
 
 
 def project_check(caller: KeyCaller, project_id: str | None) -> None:

@@ -26,7 +26,6 @@ from channels.db import database_sync_to_async
 
 from api.forward import GatewayRequest
 from api.relay.app import relay, relay_by
-from api.relay.cache import TtlCache
 from api.relay.callers import MAX_KEY_LENGTH, key_sent, verified_claim
 from api.relay.errors import PREFIX, RelayError
 from api.relay.limits import limits
@@ -39,6 +38,7 @@ from console.catalogue.base_models import base_model_list
 from console.errors import DomainError
 from console.server.logs import logs_bind
 from console.server.request_limits import Receive, Send, error_send, response_send
+from console.server.ttl_cache import TtlCache
 from console.sessions.serving import serving_of_model
 from console.tinker.endpoints import (
     checkpoint_key_sampler,
@@ -276,4 +276,4 @@ def _find(wanted: str) -> _Served:
 
 # A request a second looks it up; those between go where it went. An ended session is seen by the
 # relay.
-_served: TtlCache[_Served] = TtlCache(database_sync_to_async(_find))
+_served: TtlCache[str, _Served] = TtlCache(database_sync_to_async(_find))

@@ -2,13 +2,9 @@
 websocket.
 """
 
-import asyncio
 import hashlib
-import time
 from collections.abc import Callable, Mapping
-from contextvars import Context
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,7 +15,8 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from console.errors import Forbidden, NotFound, Unauthenticated
-from console.server.address_limit import caller_known, credential_now
+from console.server.address_limit import caller_known
+from console.server.ttl_cache import TtlCache
 from console.sessions.selectors import session_get
 from console.users.keys import key_authenticate
 from console.users.models import Project, User
@@ -33,17 +30,23 @@ HINT = (
 
 
 FRESH_S = 0.2  # a thousand watchers with one key cost one query
-MAX_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True)
-class _Check:
-    began_at: float
-    task: asyncio.Task[None]
+class _Watcher:
+    """Those of one credential who watch the same are one."""
+
+    credential: bytes
+    watched: str
+    check: Callable[[Mapping[str, Any], str], None]
+    scope: Mapping[str, Any] = field(compare=False)
 
 
-# under way, or of those who were allowed
-_checks: dict[tuple[bytes, str], _Check] = {}
+async def _checked(watcher: _Watcher) -> None:
+    await database_sync_to_async(watcher.check)(watcher.scope, watcher.watched)
+
+
+_permissions: TtlCache[_Watcher, None] = TtlCache(_checked, fresh_s=FRESH_S)
 
 
 async def live_permission_check(scope: Mapping[str, Any], session_id: str) -> None:
@@ -52,36 +55,21 @@ async def live_permission_check(scope: Mapping[str, Any], session_id: str) -> No
     It may be asked again while the websocket lives; what was allowed less than FRESH_S ago is, and
     who asks during a check gets what comes of it.
     """
-    await _checked(_session_check, scope, session_id)
+    await _permissions.get(_watcher(_session_check, scope, session_id))
 
 
 async def project_permission_check(scope: Mapping[str, Any], project_id: str) -> None:
     """As ``live_permission_check``, for all sessions of a project."""
-    await _checked(_project_check, scope, project_id)
+    await _permissions.get(_watcher(_project_check, scope, project_id))
 
 
-async def _checked(
+def _watcher(
     check: Callable[[Mapping[str, Any], str], None], scope: Mapping[str, Any], watched: str
-) -> None:
+) -> _Watcher:
     headers = dict(scope["headers"])
     credential = headers.get(b"authorization") or headers.get(b"cookie", b"")
-    who = hashlib.sha256(credential + b"|" + headers.get(b"origin", b"")).digest(), watched
-    now, known = time.monotonic(), _checks.get(who)
-    if known is None or (known.task.done() and now - known.began_at >= FRESH_S):
-        if len(_checks) >= MAX_REMEMBERED:
-            _checks.clear()
-        # A context of its own: that of a websocket may end before those who wait with it.
-        context = Context()
-        context.run(credential_now.set, credential_now.get())
-        look = asyncio.create_task(database_sync_to_async(check)(scope, watched), context=context)
-        known = _checks[who] = _Check(now, look)
-        look.add_done_callback(partial(_forget_refused, who))
-    await asyncio.shield(known.task)  # who goes ends it for no other
-
-
-def _forget_refused(who: tuple[bytes, str], look: asyncio.Task[None]) -> None:
-    if look.cancelled() or look.exception() is not None:
-        _checks.pop(who, None)
+    who = hashlib.sha256(credential + b"|" + headers.get(b"origin", b"")).digest()
+    return _Watcher(who, watched, check, scope)
 
 
 def _session_check(scope: Mapping[str, Any], session_id: str) -> None:

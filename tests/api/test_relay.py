@@ -28,7 +28,7 @@ CHAT = "/openai/v1/chat/completions"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     policies_set(monkeypatch, ready_s=0.3)
-    monkeypatch.setattr("api.relay.cache.FRESH_S", 0.01)
+    monkeypatch.setattr("console.server.ttl_cache.FRESH_S", 0.01)
 
 
 def chat(
@@ -413,7 +413,7 @@ async def test_a_body_over_the_limit_is_413(gateway, served, monkeypatch) -> Non
 
 
 async def test_many_calls_look_their_route_up_once(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr("api.relay.cache.FRESH_S", 60)
+    monkeypatch.setattr("console.server.ttl_cache.FRESH_S", 60)
     looks = 0
     real = forward.route_get
 

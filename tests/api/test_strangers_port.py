@@ -21,7 +21,7 @@ FORGED = '{"choices": [{"message": {"content": "forged"}}]}'
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     policies_set(monkeypatch, ready_s=0.1)
-    monkeypatch.setattr("api.relay.cache.FRESH_S", 0.01)
+    monkeypatch.setattr("console.server.ttl_cache.FRESH_S", 0.01)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from support.tinker_client import Client
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for a runtime that does not come."""
     policies_set(monkeypatch, ready_s=0.3)
-    monkeypatch.setattr("api.relay.cache.FRESH_S", 0.01)
+    monkeypatch.setattr("console.server.ttl_cache.FRESH_S", 0.01)
 
 
 @pytest.fixture

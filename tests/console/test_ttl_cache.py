@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from api.relay import cache
-from api.relay.cache import FRESH_S, TtlCache
+from console.server import ttl_cache as cache
+from console.server.ttl_cache import FRESH_S, TtlCache
 from support.waiting import FakeClock, eventually
 
 K = "ses_remembered"
@@ -44,7 +44,7 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-async def cached(table: Table, clock: FakeClock) -> TtlCache[str]:
+async def cached(table: Table, clock: FakeClock) -> TtlCache[str, str]:
     return TtlCache(table.look_up, clock=clock)
 
 
