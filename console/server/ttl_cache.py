@@ -35,8 +35,8 @@ class TtlCache(Generic[K, T]):
         return len(self._entries)
 
     async def get(self, key: K) -> T:
-        """The value as it was at most ``fresh_s`` (FRESH_S) ago. Raises what the look-up raises; errors are not
-        cached.
+        """The value as it was at most ``fresh_s`` (FRESH_S) ago. Raises what the look-up raises;
+        errors are not cached.
         """
         entry, fresh_s = self._entries.get(key), self._fresh_s or FRESH_S
         age_s = self._clock() - entry[1] if entry else fresh_s

@@ -51,12 +51,8 @@ def test_one_key_may_not_have_all_and_others_are_not_refused_for_it(
     assert not counted.bytes  # what was refused is not kept either
 
 
-@pytest.mark.django_db(transaction=True)
-async def test_calls_count_for_the_api_key_that_their_episodes_were_begun_with(
-    gateway: FakeGateway, served: Session, api_key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whichever session they are of: one key may have many."""
-    monkeypatch.setattr(bounds, "MAX_CALLS_PER_KEY", 1)
+def calls_held(gateway: FakeGateway) -> asyncio.Event:
+    """What lets the gateway answer."""
     may_end = asyncio.Event()
 
     async def wait(request: web.Request) -> web.StreamResponse:
@@ -64,6 +60,16 @@ async def test_calls_count_for_the_api_key_that_their_episodes_were_begun_with(
         return web.json_response({"choices": []})
 
     gateway.answer = wait
+    return may_end
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_calls_count_for_the_api_key_that_their_episodes_were_begun_with(
+    gateway: FakeGateway, served: Session, api_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever session they are of: one key may have many."""
+    monkeypatch.setattr(bounds, "MAX_CALLS_PER_KEY", 1)
+    may_end = calls_held(gateway)
     own = (await ApiKey.objects.aget()).id
     first = Call(application, "POST", CHAT, key=episode_key(served.id, key_id=own), body=b"{}")
     await eventually(lambda: limits.calls[own] == 1)
@@ -78,13 +84,7 @@ async def test_a_call_too_many_is_refused_in_the_words_of_the_dialect(
     gateway: FakeGateway, served: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "MAX_CALLS_PER_KEY", 1)
-    may_end = asyncio.Event()
-
-    async def wait(request: web.Request) -> web.StreamResponse:
-        await may_end.wait()
-        return web.json_response({"choices": []})
-
-    gateway.answer = wait
+    may_end = calls_held(gateway)
     key = episode_key(served.id)
     first = Call(application, "POST", CHAT, key=key, body=b"{}")
     await eventually(lambda: limits.calls[served.id] == 1)

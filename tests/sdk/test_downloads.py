@@ -93,8 +93,9 @@ def test_files_are_fetched_in_parallel(server, session, tmp_path):
     assert contents(tmp_path) == server.files
 
 
-def test_cut_transfer_resumes_where_it_stopped(server, session, tmp_path):
-    cuts = iter([300_000, 500_000])
+def store_cutting(sizes):
+    """A store that ends as many transfers of the weights after so many bytes each."""
+    cuts = iter(sizes)
 
     def store(path, data, request):
         answer = ranged(data, request)
@@ -104,7 +105,11 @@ def test_cut_transfer_resumes_where_it_stopped(server, session, tmp_path):
             answer.body = answer.body[:cut]
         return answer
 
-    server.store = store
+    return store
+
+
+def test_cut_transfer_resumes_where_it_stopped(server, session, tmp_path):
+    server.store = store_cutting([300_000, 500_000])
     session.download_tuned_model(tmp_path)
     starts = [
         int(r.headers["range"].removeprefix("bytes=").removesuffix("-")) for r in store_gets(server)
@@ -120,17 +125,7 @@ def test_transfer_that_is_cut_ever_again_goes_on_while_something_arrives(
 ):
     monkeypatch.setattr(fetch, "MAX_TRIES_WITHOUT_PROGRESS", 3)
     monkeypatch.setattr(fetch, "backoff_s", lambda attempt: 0.0)
-    cuts = iter([100_000] * 5)
-
-    def store(path, data, request):
-        answer = ranged(data, request)
-        cut = next(cuts, None) if path == WEIGHTS else None
-        if cut is not None:
-            answer.headers["X-Announce-Length"] = str(len(answer.body))
-            answer.body = answer.body[:cut]
-        return answer
-
-    server.store = store
+    server.store = store_cutting([100_000] * 5)
     session.download_tuned_model(tmp_path)
     assert contents(tmp_path) == server.files
     assert len(store_gets(server)) == 6

@@ -37,7 +37,7 @@ export function useLiveList(filter: SessionFilter): LiveList {
           timer = undefined;
           askedAt = Date.now();
           const { queryKey } = sessionsQuery(shown.current);
-          // Asking anew would end a request that is on its way: that of an older page would not come again.
+          // Asking anew would end a request that is on its way, and an older page would not come.
           if (client.isFetching({ queryKey, exact: true }) > 0) askAgain();
           else void client.invalidateQueries({ queryKey });
         },
