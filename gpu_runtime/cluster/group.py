@@ -36,6 +36,8 @@ END_S = 10.0
 
 log = logging.getLogger(__name__)
 
+OnNotice = Callable[[], None]
+
 
 @dataclass(frozen=True)
 class Node:
@@ -74,13 +76,16 @@ class NodeHold:
 
 
 class Group:
-    """A placement group over ``nodes``, watched from its making to ``close``."""
+    """A placement group over ``nodes``, watched from its making to ``close``. ``on_notice`` is
+    called, from any thread, when a machine is about to be taken away.
+    """
 
-    def __init__(self, placed: Any, nodes: list[Node], holds: list[Any]) -> None:
-        self.nodes, self._placed, self._holds = nodes, placed, holds
+    def __init__(
+        self, placed: Any, nodes: list[Node], holds: list[Any], on_notice: OnNotice
+    ) -> None:
+        self.nodes, self._placed, self._holds, self._on_notice = nodes, placed, holds, on_notice
         self._lost, self._closed = "", threading.Event()
         self._found = threading.Event()
-        self._on_notice: Callable[[], None] = lambda: None
         self._watching = threading.Thread(target=self._watch, name="ray-nodes", daemon=True)
         self._watching.start()
 
@@ -104,10 +109,6 @@ class Group:
         ray = ray_import()
         chosen = _within(self._placed, node) | {"max_restarts": 0, "max_task_retries": 0}
         return ray.remote(kind).options(**chosen, **options).remote(_environment(node))
-
-    def on_notice(self, noticed: Callable[[], None]) -> None:
-        """Call ``noticed``, from any thread, when a machine is about to be taken away."""
-        self._on_notice = noticed
 
     def close(self) -> None:
         """Remove the group, and with it every actor that was placed in it."""
@@ -140,7 +141,9 @@ class Group:
 
 
 @asynccontextmanager
-async def group_opened(nodes: int, gpus: int = 0) -> AsyncIterator[Group | None]:
+async def group_opened(
+    nodes: int, gpus: int = 0, *, on_notice: OnNotice = lambda: None
+) -> AsyncIterator[Group | None]:
     """The group of a session over ``nodes`` machines with ``gpus`` GPUs each; None for one machine.
 
     Raises TrainerFailed, with what was found, for a cluster that is too small; PlacementImpossible
@@ -150,14 +153,14 @@ async def group_opened(nodes: int, gpus: int = 0) -> AsyncIterator[Group | None]
         yield None
         return
     async with cluster_joined(nodes):
-        group = await asyncio.to_thread(_group_make, nodes, gpus)
+        group = await asyncio.to_thread(_group_make, nodes, gpus, on_notice)
         try:
             yield group
         finally:
             await asyncio.to_thread(group.close)
 
 
-def _group_make(count: int, gpus: int) -> Group:
+def _group_make(count: int, gpus: int, on_notice: OnNotice) -> Group:
     ray = ray_import()
     bundle = json.loads(os.environ.get(BUNDLE, "null")) or USUAL_BUNDLE
     bundle |= {"GPU": float(gpus)} if gpus else {}
@@ -177,7 +180,7 @@ def _group_make(count: int, gpus: int) -> Group:
             if differ := versions_differ(each["address"], each["versions"], address, ours):
                 raise NodesDiffer(differ)
         nodes = [Node(each["id"], each["address"], tuple(each["gpus"])) for each in told]
-        return Group(placed, nodes, holds)
+        return Group(placed, nodes, holds, on_notice)
     except BaseException:
         ray.util.remove_placement_group(placed)
         raise

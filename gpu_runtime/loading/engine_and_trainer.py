@@ -68,11 +68,9 @@ async def open_engine_and_trainer(
     model, config = session.assignment.base_model_path, session.assignment.config
     placement = placement_choose(config, gpus_given(config, session.config.gpus))
     devices = await asyncio.to_thread(engine_devices_plan, Path(model), config, placement)
-    async with group_opened(config.nodes, len(placement.gpus)) as group:
-        if group is not None:
-            group.on_notice(session.agent.preempt)
-        async with _opened(session, placement, devices, group) as opened:
-            yield opened
+    grouped = group_opened(config.nodes, len(placement.gpus), on_notice=session.agent.preempt)
+    async with grouped as group, _opened(session, placement, devices, group) as opened:
+        yield opened
 
 
 @asynccontextmanager

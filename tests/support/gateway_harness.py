@@ -54,7 +54,8 @@ def make_assignment(
 def session_of(assignment: Assignment, advance: Callable[[], None] = lambda: None) -> Any:
     """As much of a session as loading needs; ``advance`` is called as it gets on."""
     config, status = SimpleNamespace(gpus=0), SimpleNamespace(advance=advance)
-    return SimpleNamespace(assignment=assignment, config=config, status=status)
+    agent = SimpleNamespace(preempt=lambda: None)
+    return SimpleNamespace(assignment=assignment, config=config, status=status, agent=agent)
 
 
 @dataclass

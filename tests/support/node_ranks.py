@@ -33,7 +33,7 @@ SUMS = 2000
 
 
 async def steps(
-    folder: Path, wanted: dict[str, Any], config: SessionConfig, there: Group | None
+    folder: Path, wanted: dict[str, Any], config: SessionConfig, there: Group | None, _: list[None]
 ) -> dict[str, Any]:
     """The real trainer: a state, if one is wanted, then these steps with a state after each; the
     last one's metrics. Where a loss is awaited, steps until it shows.
@@ -64,16 +64,17 @@ async def steps(
 
 
 async def meeting(
-    folder: Path, wanted: dict[str, Any], config: SessionConfig, there: Group | None
+    folder: Path,
+    wanted: dict[str, Any],
+    config: SessionConfig,
+    there: Group | None,
+    notices: list[None],
 ) -> dict[str, Any]:
     """Ranks that meet and load nothing."""
     spec = RankSpec(str(folder / "model"), config, 0, config.trainer_ranks, "", "cpu", 1)
     # by a name that the other node can import
     load = partial(node_ranks.meet, wanted.get("other_model"))
     ranks = RankProcesses(spec, partial(rank_process.rank_main, load=load), group=there)
-    notices: list[None] = []
-    if there is not None:
-        there.on_notice(lambda: notices.append(None))
     try:
         await ranks.ready()
         (folder / "met").touch()
@@ -125,9 +126,10 @@ async def whole(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     if torch := wanted.get("torch"):
         group.versions = lambda: versions() | {"torch": torch}
     group.JOIN_S = wanted.get("join_s", group.JOIN_S)
+    notices: list[None] = []
     try:
-        async with group_opened(config.nodes) as there:
-            return await work(folder, wanted, config, there)
+        async with group_opened(config.nodes, on_notice=lambda: notices.append(None)) as there:
+            return await work(folder, wanted, config, there, notices)
     except RuntimeFault as fault:
         return {"fault": type(fault).__name__, "says": str(fault)}
 
