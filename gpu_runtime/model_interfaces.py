@@ -1,6 +1,6 @@
-"""The two trainers as their callers see them: one model on any number of ranks, which the managed
-loop trains; and many models of one base, which Tinker clients do, adapters on one rank and all
-weights on any number. Both take AdamW's parameters with every step.
+"""Training as its callers see it: a model, which takes data, a loss and AdamW's parameters; and who
+has models: a trainer of one on any number of ranks, for the managed loop, and a trainer of many on
+one base, for Tinker clients, adapters on one rank and all weights on any number.
 
 No torch in here. Arrays are numpy.
 
@@ -122,8 +122,63 @@ class TrainerProcess(Protocol):
         ...
 
 
-class Trainer(TrainerProcess, Protocol):
-    """Training of a session's one model, on one or more ranks."""
+class TrainedModel(Protocol):
+    """One model under training: the managed loop's own, or one of a Tinker client's.
+
+    Every method raises TrainerFailed, TrainerKilled or OutOfMemory where its process is lost: then
+    the model is gone until ``restart``.
+    """
+
+    async def forward_backward(
+        self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
+        """Accumulate, in float32, the gradient of the sum of the loss of ``data``.
+
+        Of the managed loop ``loss_fn`` is an option of its session, and ``loss_config`` are those
+        that this step has otherwise: KL terms and the entropy bonus are part of the sum.
+        """
+        ...
+
+    async def optim_step(self, params: AdamParams) -> dict[str, float]:
+        """Apply the accumulated gradient (zero where there is none) and forget it. Returns
+        ``grad_norm``, before the clip.
+
+        Raises StepRefused, weights unchanged and gradient forgotten, for a gradient that is not
+        finite or whose norm is above ``grad_norm_limit``; a client is told InvalidTrainingInput.
+        """
+        ...
+
+    async def publish(self, folder: Path) -> None:
+        """Leave in ``folder`` what an engine loads: the weights under Hugging Face's names, or an
+        adapter as peft writes it.
+        """
+        ...
+
+    async def export_model(self, folder: Path) -> None:
+        """Write what a user takes elsewhere: a complete Hugging Face folder, with an adapter apart
+        from its base too.
+        """
+        ...
+
+    async def save_state(self, folder: Path) -> None:
+        """Write everything that resuming bit for bit needs: weights, optimizer, step, and a gradient
+        that waits for its step.
+        """
+        ...
+
+    async def load_state(
+        self, folder: Path, *, with_optimizer: bool = True, with_gradient: bool = False
+    ) -> None:
+        """Take the weights of a ``save_state``, whatever number of ranks wrote it.
+
+        ``with_optimizer``: its moments too, else a fresh Adam. ``with_gradient``: also the gradient
+        that waited.
+        """
+        ...
+
+
+class Trainer(TrainerProcess, TrainedModel, Protocol):
+    """Trains the one model of a session of episodes, and shows that it is the engine's."""
 
     async def parameters(self) -> int:
         """How many weights the base has."""
@@ -132,17 +187,6 @@ class Trainer(TrainerProcess, Protocol):
     async def logprobs(self, data: Sequence[Datum], reference: bool = False) -> list[np.ndarray]:
         """``logprobs_N`` of the targets of each datum under the current weights or the reference's;
         0 where none counts.
-        """
-        ...
-
-    async def forward_backward(
-        self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
-    ) -> ForwardResult:
-        """Accumulate the gradient of the sum over targets of weight * loss, its KL terms and its
-        entropy bonus included.
-
-        ``loss_config`` are options of the session that this step has otherwise. Raises OutOfMemory,
-        TrainerKilled (want ``restart``), TrainerFailed.
         """
         ...
 
@@ -165,107 +209,42 @@ class Trainer(TrainerProcess, Protocol):
         """Forget the accumulated gradient; the weights stand."""
         ...
 
-    async def optim_step(self, params: AdamParams) -> dict[str, float]:
-        """Apply the accumulated gradient and forget it. Returns ``grad_norm``, before the clip.
 
-        Raises StepRefused, weights unchanged and gradient forgotten, for a gradient that is not
-        finite or whose norm is above ``grad_norm_limit``; else as ``forward_backward``.
-        """
-        ...
+class ClientModel(TrainedModel, Protocol):
+    """A model of a Tinker client. A mistake of the caller raises InvalidTrainingInput, also that
+    there is no such model.
+    """
 
-    async def publish(self, folder: Path) -> None:
-        """Leave the current weights (Hugging Face names) in ``folder``: the engine takes them
-        before the next step.
-        """
-        ...
-
-    async def export_model(self, folder: Path) -> None:
-        """Write a complete Hugging Face folder: weights, config, tokenizer."""
-        ...
-
-    async def save_state(self, folder: Path) -> None:
-        """Write everything that resuming bit for bit needs: weights, optimizer, schedule, step."""
-        ...
-
-    async def load_state(self, folder: Path) -> None:
-        """Become what ``save_state`` wrote, whatever number of ranks that was."""
+    async def forward(
+        self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
+        """The loss and its log-probabilities; no gradient."""
         ...
 
 
 class ModelTrainer(TrainerProcess, Protocol):
-    """Trains models of one base, in the order of the calls.
-
-    Every method raises InvalidTrainingInput for a mistake of the caller (also for an unknown
-    ``model_id``), and TrainerFailed, TrainerKilled or OutOfMemory when its process is lost: then
-    all models are gone until ``restart``.
-    """
+    """Trains models of one base, in the order of the calls."""
 
     async def create_model(self, model_id: str, lora: LoraConfig | None) -> None:
         """A new model on the base; without ``lora`` all weights are trained, and no other model may
         be there.
 
-        InvalidTrainingInput also where memory has no room for another adapter: it says how much
-        there is.
+        Raises InvalidTrainingInput, also where memory has no room for another adapter: it says how
+        much there is.
         """
+        ...
+
+    def model(self, model_id: str) -> ClientModel:
+        """The model of that id, which need not be there yet."""
         ...
 
     async def unload(self, model_id: str) -> None:
         """Free what the model holds. After a model of all weights the base is as it was."""
         ...
 
-    async def forward(
-        self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
-    ) -> ForwardResult:
-        """The loss and its log-probabilities; no gradient."""
-        ...
-
-    async def forward_backward(
-        self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
-    ) -> ForwardResult:
-        """As ``forward``, and adds the gradient of the sum of the loss to the model's, in
-        float32.
-        """
-        ...
-
-    async def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
-        """Apply the accumulated gradient (zero where there is none) and forget it.
-
-        Returns ``grad_norm``, before the clip. Raises InvalidTrainingInput for a gradient that is
-        not finite: the weights stand, the gradient is forgotten.
-        """
-        ...
-
-    async def save_state(self, model_id: str, folder: Path) -> None:
-        """Write weights, optimizer, and a gradient that waits for its step, into ``folder``, new or
-        empty.
-        """
-        ...
-
-    async def load_state(
-        self, model_id: str, folder: Path, *, with_optimizer: bool, with_gradient: bool = False
-    ) -> None:
-        """Take the weights of a ``save_state`` of a model of the same LoraConfig (its seed apart).
-
-        ``with_optimizer``: its moments too, else a fresh Adam. ``with_gradient``: also the gradient
-        that waited, which makes the model what it was, to the bit.
-        """
-        ...
-
-    async def export_sampler(self, model_id: str, folder: Path) -> None:
-        """Write what an engine loads: a PEFT adapter folder, or for a model of all weights a
-        Hugging Face folder.
-        """
-        ...
-
     async def export_state(self, state: Path, folder: Path) -> None:
-        """Write what ``export_sampler`` would of the model that wrote ``state``, of this base, gone
-        or not.
-        """
-        ...
-
-    async def export_external(self, model_id: str, folder: Path) -> None:
-        """Write what a client takes elsewhere: an adapter and, in ``merged``, its merged model; or
-        all weights.
+        """Write what ``publish`` would of the model that wrote ``state``, of this base, gone or
+        not.
         """
         ...
 

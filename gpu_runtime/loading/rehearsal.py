@@ -243,9 +243,10 @@ async def rehearse_models(
             data = await _compare_models(
                 engine, trainer, prompts, None, "with the base weights", why
             )
-            await trainer.forward_backward(MODEL, data, "cross_entropy", {})
-            await trainer.optim_step(MODEL, AdamParams(learning_rate=LEARNING_RATE))
-            await trainer.export_sampler(MODEL, folder)
+            adapter = trainer.model(MODEL)
+            await adapter.forward_backward(data, "cross_entropy", {})
+            await adapter.optim_step(AdamParams(learning_rate=LEARNING_RATE))
+            await adapter.publish(folder)
             await _compare_models(
                 engine, trainer, prompts, folder, "with an adapter", ADAPTER_DIFFERS
             )
@@ -279,7 +280,7 @@ async def _compare_models(
         weights = np.zeros(len(ids) - 1, np.float32)
         weights[len(prompt) - 1 :] = 1.0
         data.append(Datum(ids[:-1], {"target_tokens": ids[1:], "weights": weights}))
-    result = await trainer.forward(MODEL, data, "cross_entropy", {})
+    result = await trainer.model(MODEL).forward(data, "cross_entropy", {})
     found = [
         output["logprobs"][-len(answer.logprobs_T) :]
         for output, answer in zip(result.outputs, answers, strict=True)

@@ -10,7 +10,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput
+from gpu_runtime.errors import StepRefused
+from gpu_runtime.model_interfaces import AdamParams
 from tinkerscript.wire.config import SessionConfig
 
 # Elements, in float32, that a rank keeps to sum gradients in. DeepSpeed's own 500 million are 1.9
@@ -37,8 +38,8 @@ def adam_step(optimizer: torch.optim.AdamW, params: AdamParams) -> dict[str, flo
 
     A parameter without a gradient has one of zero, so that every parameter counts the same steps.
     The clip multiplies by min(1, grad_clip_norm / (norm + 1e-6)), as
-    ``torch.nn.utils.clip_grad_norm_`` does. Raises InvalidTrainingInput, the weights unchanged, for
-    a gradient that is not finite.
+    ``torch.nn.utils.clip_grad_norm_`` does. Raises StepRefused, the weights unchanged, for a
+    gradient that is not finite.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     gradients = []
@@ -49,10 +50,7 @@ def adam_step(optimizer: torch.optim.AdamW, params: AdamParams) -> dict[str, flo
     norm = get_total_norm(gradients)
     if not torch.isfinite(norm):
         optimizer.zero_grad()
-        raise InvalidTrainingInput(
-            f"the accumulated gradient is not finite (norm {norm.item()}): the weights stand and "
-            "it is forgotten"
-        )
+        raise StepRefused(f"the gradient is not finite (norm {norm.item()})")
     if params.grad_clip_norm > 0:
         clip_grads_with_norm_(parameters, params.grad_clip_norm, norm)
     adam_set(optimizer.param_groups, params)

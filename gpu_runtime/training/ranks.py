@@ -33,13 +33,7 @@ from gpu_runtime.errors import (
     TrainerFailed,
     TrainerKilled,
 )
-from gpu_runtime.model_interfaces import (
-    AdamParams,
-    Datum,
-    ForwardResult,
-    InvalidTrainingInput,
-    LossConfig,
-)
+from gpu_runtime.model_interfaces import Datum, InvalidTrainingInput
 from gpu_runtime.placement import dtype_name
 from gpu_runtime.processes.exit_report import ExitReport, errors_captured
 from gpu_runtime.processes.starting import environment_now, kept_from_children, process_context
@@ -48,11 +42,9 @@ from tinkerscript.wire.config import SessionConfig
 
 from .rank_process import rank_main
 from .rank_spec import RankSpec
+from .remote_model import START_S, STEP_S, RemoteModel
 from .states.folder import wait_for_parts
 
-# Seconds within which a rank must return a result or, in a long command, report progress. The last
-# resort: the watchdog, which dumps stacks, has shorter deadlines (health/status.py).
-START_S, STEP_S, WEIGHTS_S = 900.0, 3600.0, 1800.0
 JOIN_S = 10.0
 NOTICE_S = 1.0  # the end of a killed rank shows a little after its connections are gone
 
@@ -138,7 +130,7 @@ class RankProcesses:
 
     async def ready(self) -> None:
         """Return once every rank has loaded the model. Raises ModelUnsupported, TrainerFailed."""
-        await self._call("ping", deadline_s=START_S)
+        await self.call("ping", deadline_s=START_S)
 
     async def restart(self) -> None:
         await self.close()
@@ -164,7 +156,10 @@ class RankProcesses:
         if self._rendezvous is not None:
             shutil.rmtree(self._rendezvous, ignore_errors=True)
 
-    async def _call(self, command: str, *arguments: object, deadline_s: float) -> Any:
+    async def call(self, command: str, *arguments: object, deadline_s: float) -> Any:
+        """What the method ``command`` of rank 0's trainer returns, once every rank has made the same
+        call. Raises what a rank raised, and TrainerFailed where one is silent for ``deadline_s``.
+        """
         await self._lock.acquire()
         # Held until there is a result, also where the caller is gone by then: the next command
         # would take it for its own.
@@ -260,7 +255,7 @@ class RankProcesses:
         )
 
 
-class TrainerRanks(RankProcesses):
+class TrainerRanks(RankProcesses, RemoteModel):
     """model_interfaces.Trainer over ``config.trainer_ranks`` processes. Raises PlacementImpossible
     for what needs a GPU.
     """
@@ -304,45 +299,27 @@ class TrainerRanks(RankProcesses):
         )
 
     async def logprobs(self, data: Sequence[Datum], reference: bool = False) -> list[np.ndarray]:
-        return await self._call("logprobs", list(data), reference, deadline_s=STEP_S)
-
-    async def forward_backward(
-        self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
-    ) -> ForwardResult:
-        given = (list(data), loss_fn, dict(loss_config))
-        return await self._call("forward_backward", *given, deadline_s=STEP_S)
-
-    async def optim_step(self, params: AdamParams) -> dict[str, float]:
-        return await self._call("optim_step", params, deadline_s=STEP_S)
+        return await self.call("logprobs", list(data), reference, deadline_s=STEP_S)
 
     async def parameters(self) -> int:
-        return await self._call("parameters", deadline_s=START_S)
+        return await self.call("parameters", deadline_s=START_S)
 
     async def flip_weights(self) -> None:
-        await self._call("flip_weights", deadline_s=STEP_S)
+        await self.call("flip_weights", deadline_s=STEP_S)
 
     async def each_unflipped(self, data: Sequence[Datum]) -> dict[str, list[float]]:
-        return await self._call("each_unflipped", list(data), deadline_s=STEP_S)
+        return await self.call("each_unflipped", list(data), deadline_s=STEP_S)
 
     async def weights_digest(self) -> str:
-        return await self._call("weights_digest", deadline_s=STEP_S)
+        return await self.call("weights_digest", deadline_s=STEP_S)
 
     async def drop_gradient(self) -> None:
-        await self._call("drop_gradient", deadline_s=STEP_S)
-
-    async def publish(self, folder: Path) -> None:
-        await self._call("publish", folder, deadline_s=WEIGHTS_S)
-
-    async def export_model(self, folder: Path) -> None:
-        await self._call("export_model", folder, deadline_s=WEIGHTS_S)
+        await self.call("drop_gradient", deadline_s=STEP_S)
 
     async def save_state(self, folder: Path) -> None:
-        await self._call("save_state", folder, deadline_s=WEIGHTS_S)
+        await super().save_state(folder)
         if self.spec.config.nodes > 1:
             await wait_for_parts(folder, self._world)
-
-    async def load_state(self, folder: Path) -> None:
-        await self._call("load_state", folder, deadline_s=WEIGHTS_S)
 
 
 def _result(of_ranks: Mapping[int, tuple[str, Any]]) -> Any:

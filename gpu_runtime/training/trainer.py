@@ -278,14 +278,18 @@ class RankTrainer:
         self.references.save(folder)
         self._state.save(folder, self._barrier, self._on_row)
 
-    def load_state(self, folder: Path) -> None:
+    def load_state(
+        self, folder: Path, with_optimizer: bool = True, with_gradient: bool = False
+    ) -> None:
         """Become what ``save_state`` wrote, also where it was another number of ranks. Raises
         StateRefused.
         """
-        loading(self.spec, lambda: self._state_load(SavedState(folder)))
+        taken = with_optimizer, with_gradient
+        loading(self.spec, lambda: self._state_load(SavedState(folder), *taken))
 
-    def _state_load(self, saved: SavedState) -> None:
-        self._state.load(saved, self._on_row)
+    def _state_load(self, saved: SavedState, with_optimizer: bool, with_gradient: bool) -> None:
+        # no gradient of the managed loop waits for its step while a state is saved
+        self._state.load(saved, self._on_row, with_moments=with_optimizer)
         self.references.load(saved, self.engine.module)
 
     def _gathered(self, wanted: Iterable[PlainWeight]) -> Iterator[tuple[str, Tensor]]:

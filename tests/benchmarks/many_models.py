@@ -117,12 +117,12 @@ def rest_measure(base: Path, rounds: int, rank: int, folder: Path) -> None:
     for _ in range(rounds + 1):
         trainer.forward_backward("m0", data, "cross_entropy", {})
         steps.append(timed(lambda: trainer.optim_step("m0", AdamParams())))
-        saves.append(timed(lambda: trainer.export_sampler("m0", folder / "adapter")))
+        saves.append(timed(lambda: trainer.publish("m0", folder / "adapter")))
     print(
         f"{'optim_step, adapter':<28}{statistics.median(wall for wall, _ in steps[1:]) * 1e3:>10.1f} ms"
     )
     print(
-        f"{'export_sampler, adapter':<28}{statistics.median(wall for wall, _ in saves[1:]) * 1e3:>10.1f} ms"
+        f"{'publish, adapter':<28}{statistics.median(wall for wall, _ in saves[1:]) * 1e3:>10.1f} ms"
     )
     for count in (2, 8):
 

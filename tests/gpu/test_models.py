@@ -83,7 +83,7 @@ def test_adapters_resume_to_the_same_bits_and_learn_on_a_base_in_bfloat16(tiny_f
         "loss:sum"
     ]
     assert after < before - 10
-    trainer.export_sampler("m", tmp_path / "sampler")
+    trainer.publish("m", tmp_path / "sampler")
     trainer.unload("m")
     trainer.create_model("other", LoraConfig(2))
     assert (
@@ -102,16 +102,16 @@ async def test_all_weights_learn_on_a_base_in_bfloat16_and_resume_to_the_same_bi
     trainer = ModelTrainerProcess(str(tiny_folder), SessionConfig(), "cuda")
     try:
         await trainer.create_model("m", None)
-        before = await trainer.forward("m", data, "cross_entropy", {})
-        await trainer.forward_backward("m", data, "cross_entropy", {})
-        await trainer.save_state("m", tmp_path / "middle")
+        before = await trainer.model("m").forward(data, "cross_entropy", {})
+        await trainer.model("m").forward_backward(data, "cross_entropy", {})
+        await trainer.model("m").save_state(tmp_path / "middle")
         for _ in range(2):
             for _ in range(5):
-                await trainer.optim_step("m", ADAM)
-                await trainer.forward_backward("m", data, "cross_entropy", {})
-            found.append(await trainer.forward("m", data, "cross_entropy", {}))
-            await trainer.load_state(
-                "m", tmp_path / "middle", with_optimizer=True, with_gradient=True
+                await trainer.model("m").optim_step(ADAM)
+                await trainer.model("m").forward_backward(data, "cross_entropy", {})
+            found.append(await trainer.model("m").forward(data, "cross_entropy", {}))
+            await trainer.model("m").load_state(
+                tmp_path / "middle", with_optimizer=True, with_gradient=True
             )
     finally:
         await trainer.close()

@@ -61,7 +61,7 @@ def data(tokens: tuple[int, ...] = PROMPT) -> list[Datum]:
 
 
 async def scores(trainer: ModelTrainerProcess, model_id: str) -> np.ndarray:
-    result = await trainer.forward(model_id, data(), "cross_entropy", {})
+    result = await trainer.model(model_id).forward(data(), "cross_entropy", {})
     return result.outputs[0]["logprobs"]
 
 
@@ -132,10 +132,10 @@ async def test_two_adapters_and_the_base_are_scored_as_the_trainer_scores_them(
     folders = {}
     for name in ("a", "b"):
         for _ in range(3):
-            await trainer.forward_backward(name, data(), "cross_entropy", {})
-            await trainer.optim_step(name, AdamParams(learning_rate=0.02))
+            await trainer.model(name).forward_backward(data(), "cross_entropy", {})
+            await trainer.model(name).optim_step(AdamParams(learning_rate=0.02))
         folders[name] = tmp_path / name
-        await trainer.export_sampler(name, folders[name])
+        await trainer.model(name).publish(folders[name])
     wanted = {name: await scores(trainer, name) for name in folders}
     assert all(np.abs(wanted[name] - base).max() > 0.1 for name in folders), "training changed them"
     outcomes = await asyncio.gather(
@@ -155,10 +155,10 @@ async def test_two_adapters_and_the_base_are_scored_as_the_trainer_scores_them(
         ]
         assert np.allclose(of_prompt, expected, atol=2e-3)
     # A later snapshot of one leaves the earlier as it was.
-    await trainer.forward_backward("a", data(), "cross_entropy", {})
-    await trainer.optim_step("a", AdamParams(learning_rate=0.05))
-    await trainer.export_sampler("a", tmp_path / "a2")
-    await trainer.export_external("a", tmp_path / "external")
+    await trainer.model("a").forward_backward(data(), "cross_entropy", {})
+    await trainer.model("a").optim_step(AdamParams(learning_rate=0.05))
+    await trainer.model("a").publish(tmp_path / "a2")
+    await trainer.model("a").export_model(tmp_path / "external")
     merged = await sampled(engine, tmp_path / "external" / "merged")
     assert np.allclose(scored(merged), await scores(trainer, "a"), atol=2e-3)
     later = await sampled(engine, tmp_path / "a2")
@@ -177,9 +177,9 @@ async def test_named_tokens_and_draws_of_a_prompt_are_of_the_weights_that_are_as
     engine, trainer = parts
     await trainer.create_model("p", LoraConfig(rank=8))
     for _ in range(3):
-        await trainer.forward_backward("p", data(), "cross_entropy", {})
-        await trainer.optim_step("p", AdamParams(learning_rate=0.02))
-    await trainer.export_sampler("p", tmp_path / "p")
+        await trainer.model("p").forward_backward(data(), "cross_entropy", {})
+        await trainer.model("p").optim_step(AdamParams(learning_rate=0.02))
+    await trainer.model("p").publish(tmp_path / "p")
     named = tuple((token, 5, 7) for token in PROMPT[1:])
     asked = {"prompt_targets_R": named, "prompt_draws": 64, "temperature": 2.0}
     outcomes = await asyncio.gather(
@@ -224,9 +224,9 @@ async def test_an_adapter_of_all_parts_is_what_a_client_asks_for_by_default(
     engine, trainer = parts
     await trainer.create_model("c", LoraConfig(rank=8))
     for _ in range(3):
-        await trainer.forward_backward("c", data(), "cross_entropy", {})
-        await trainer.optim_step("c", AdamParams(learning_rate=0.02))
-    await trainer.export_sampler("c", tmp_path / "c")
+        await trainer.model("c").forward_backward(data(), "cross_entropy", {})
+        await trainer.model("c").optim_step(AdamParams(learning_rate=0.02))
+    await trainer.model("c").publish(tmp_path / "c")
     outcome = await sampled(engine, tmp_path / "c")
     assert np.allclose(scored(outcome), await scores(trainer, "c"), atol=2e-3)
     await trainer.unload("c")
@@ -244,18 +244,18 @@ async def test_snapshots_of_all_weights_are_sampled_from_exactly_those_weights(
     engine, trainer = parts
     await trainer.create_model("x", LoraConfig(rank=8))
     wanted: dict[str, np.ndarray] = {"base": await scores(trainer, "x")}
-    await trainer.forward_backward("x", data(), "cross_entropy", {})
-    await trainer.optim_step("x", AdamParams(learning_rate=0.05))
-    await trainer.export_sampler("x", tmp_path / "adapter")
+    await trainer.model("x").forward_backward(data(), "cross_entropy", {})
+    await trainer.model("x").optim_step(AdamParams(learning_rate=0.05))
+    await trainer.model("x").publish(tmp_path / "adapter")
     wanted["adapter"] = await scores(trainer, "x")
-    await trainer.export_external("x", tmp_path / "with a head of its own")
+    await trainer.model("x").export_model(tmp_path / "with a head of its own")
     await trainer.unload("x")
     await trainer.create_model("w", None)
     for name in ("one", "two"):
         for _ in range(2):
-            await trainer.forward_backward("w", data(), "cross_entropy", {})
-            await trainer.optim_step("w", AdamParams(learning_rate=2e-3))
-        await trainer.export_sampler("w", tmp_path / name)
+            await trainer.model("w").forward_backward(data(), "cross_entropy", {})
+            await trainer.model("w").optim_step(AdamParams(learning_rate=2e-3))
+        await trainer.model("w").publish(tmp_path / name)
         wanted[name] = await scores(trainer, "w")
     await trainer.unload("w")
 
@@ -332,9 +332,9 @@ async def test_an_adapter_of_a_larger_rank_is_sampled_after_the_smaller_ones(
     wanted = {}
     for name, rank in (("small", 8), ("large", 64)):
         await trainer.create_model(name, LoraConfig(rank=rank))
-        await trainer.forward_backward(name, data(), "cross_entropy", {})
-        await trainer.optim_step(name, AdamParams(learning_rate=0.05))
-        await trainer.export_sampler(name, tmp_path / name)
+        await trainer.model(name).forward_backward(data(), "cross_entropy", {})
+        await trainer.model(name).optim_step(AdamParams(learning_rate=0.05))
+        await trainer.model(name).publish(tmp_path / name)
         wanted[name] = await scores(trainer, name)
         await trainer.unload(name)
     small = await sampled(engine, tmp_path / "small")

@@ -22,7 +22,7 @@ from gpu_runtime.engine import vllm_engine as engine
 from gpu_runtime.errors import Stuck
 from gpu_runtime.health.stack_dumps import stacks_collect, stacks_register
 from gpu_runtime.health.status import DEADLINES_S, Phase, Status
-from gpu_runtime.training import ranks
+from gpu_runtime.training import remote_model
 from support.fake_control_plane import FakeControlPlane
 from support.runtime_harness import plane_assign, running, tiny_model
 from support.waiting import eventually
@@ -230,10 +230,10 @@ def test_a_runtime_sends_its_stacks_before_the_control_plane_gives_it_up() -> No
     knows the stacks.
     """
     others = {
-        Phase.LOADING: [ranks.START_S, arguments.START_S],
-        Phase.HANDOVER: [engine.HANDOVER_S, ranks.WEIGHTS_S],
+        Phase.LOADING: [remote_model.START_S, arguments.START_S],
+        Phase.HANDOVER: [engine.HANDOVER_S, remote_model.WEIGHTS_S],
     }
-    others |= {Phase.TRAINING: [ranks.STEP_S], Phase.SAVING: [ranks.WEIGHTS_S]}
+    others |= {Phase.TRAINING: [remote_model.STEP_S], Phase.SAVING: [remote_model.WEIGHTS_S]}
     for phase, deadline_s in DEADLINES_S.items():
         state = "loading" if phase in (Phase.LOADING, Phase.RESTORING) else "ready"
         limits = [*others.get(phase, []), settings.PROGRESS_DEADLINES_S[state]]

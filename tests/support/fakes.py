@@ -303,7 +303,9 @@ class FakeTrainer:
         _write(folder / "state.json", weights=self.weights, moments=self.moments, steps=self.steps)
         await self.reach("save_state done")
 
-    async def load_state(self, folder: Path) -> None:
+    async def load_state(
+        self, folder: Path, *, with_optimizer: bool = True, with_gradient: bool = False
+    ) -> None:
         await self.reach("load_state")
         state = json.loads((folder / "state.json").read_text())
         self.weights, self.moments, self.steps = state["weights"], state["moments"], state["steps"]

@@ -47,4 +47,4 @@ def ranks_measured():
 
 async def memory_of(trainer: TrainerRanks) -> int:
     """``memory_peak`` of ranks that were started inside the block."""
-    return await trainer._call("memory_peak", deadline_s=60)  # noqa: SLF001
+    return await trainer.call("memory_peak", deadline_s=60)

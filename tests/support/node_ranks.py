@@ -93,7 +93,7 @@ async def meeting(
 
 async def summed(ranks: RankProcesses) -> float:
     """As a step, which the ranks compute together for a while."""
-    return await ranks._call("summed", deadline_s=60)  # noqa: SLF001
+    return await ranks.call("summed", deadline_s=60)
 
 
 class Met:

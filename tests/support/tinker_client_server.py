@@ -6,6 +6,7 @@ engine; tests/e2e runs the whole.
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from gpu_runtime.gateway.tinker.samples.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.training.models.trainer import BaseWithModels
+from gpu_runtime.training.remote_model import RemoteModel
 from support.tinker_fakes import FakeSamplerEngine, FolderStore
 from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate
 
@@ -46,12 +48,23 @@ class ThreadedTrainer:
 
         return call
 
-    async def load_state(
-        self, model_id: str, folder: Path, *, with_optimizer: bool, with_gradient: bool = False
-    ) -> None:
-        await asyncio.to_thread(
-            self._trainer.load_state, model_id, folder, with_optimizer, with_gradient
-        )
+    def model(self, model_id: str) -> "ThreadedModel":
+        """The model of that id, which need not be there yet."""
+        return ThreadedModel(self, model_id)
+
+
+class ThreadedModel(RemoteModel):
+    """One of a ThreadedTrainer's."""
+
+    def __init__(self, trainer: ThreadedTrainer, model_id: str) -> None:
+        self._trainer, self._id = trainer, model_id
+
+    async def call(self, command: str, *arguments: object, deadline_s: float) -> Any:
+        return await getattr(self._trainer, command)(self._id, *arguments)
+
+    async def forward(self, *given: Any) -> Any:
+        """The loss and its log-probabilities."""
+        return await self.call("forward", *given, deadline_s=math.inf)
 
 
 @asynccontextmanager

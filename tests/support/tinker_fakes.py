@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class FakeModelTrainer:
     dtype = "float32"
 
     def __init__(self, *, reach: Reach = pass_by) -> None:
-        self.models: dict[str, dict[str, object]] = {}
+        self.models: dict[str, dict[str, Any]] = {}
         self.reach = reach
         self.dead = False
         self.calls: list[str] = []
@@ -44,7 +45,7 @@ class FakeModelTrainer:
         """At once."""
 
     async def create_model(self, model_id: str, lora: LoraConfig | None) -> None:
-        await self._at(f"create_model {model_id}")
+        await self.at(f"create_model {model_id}")
         assert model_id not in self.models, "a model is made once"
         if any(lora is None or model["lora"] is None for model in self.models.values()):
             raise InvalidTrainingInput("all weights of this base are trained by one model alone")
@@ -58,67 +59,16 @@ class FakeModelTrainer:
     async def unload(self, model_id: str) -> None:
         del self.models[model_id]
 
-    async def forward(
-        self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
-    ) -> ForwardResult:
-        await self._at(f"forward {model_id}")
-        return self._result(model_id, data, loss_fn)
-
-    async def forward_backward(
-        self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
-    ) -> ForwardResult:
-        await self._at(f"forward_backward {model_id}")
-        result = self._result(model_id, data, loss_fn)
-        self.models[model_id]["gradient"].append(
-            _digest(*map(datum_text, data), loss_fn, repr(loss_config))
-        )
-        return result
-
-    async def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
-        await self._at(f"optim_step {model_id}")
-        model = self.models[model_id]
-        model["weights"] = _digest(model["weights"], *model["gradient"], repr(params))
-        model["gradient"], model["step"] = [], model["step"] + 1
-        return {"grad_norm": 1.0}
-
-    async def save_state(self, model_id: str, folder: Path) -> None:
-        await self._at(f"save_state {model_id}")
-        folder.mkdir(exist_ok=True)
-        (folder / "model.json").write_text(json.dumps(self.models[model_id] | {"model": model_id}))
-
-    async def load_state(
-        self, model_id: str, folder: Path, *, with_optimizer: bool, with_gradient: bool = False
-    ) -> None:
-        await self._at(f"load_state {model_id}")
-        state = json.loads((folder / "model.json").read_text())
-        step = state["step"] if with_optimizer else 0
-        self.models[model_id].update(weights=state["weights"], step=step, gradient=[])
-        if with_gradient:
-            self.models[model_id]["gradient"] = state["gradient"]
-
-    async def export_sampler(self, model_id: str, folder: Path) -> None:
-        await self._at(f"export_sampler {model_id}")
-        folder.mkdir(exist_ok=True)
-        # as real folders differ
-        name = "adapter.json" if self.models[model_id]["lora"] else "config.json"
-        (folder / name).write_text(json.dumps(self.models[model_id]["weights"]))
+    def model(self, model_id: str) -> "FakeClientModel":
+        """The model of that id, which need not be there yet."""
+        return FakeClientModel(self, model_id)
 
     async def export_state(self, state: Path, folder: Path) -> None:
-        await self._at("export_state")
+        await self.at("export_state")
         saved = json.loads((state / "model.json").read_text())
         (folder / ("adapter.json" if saved["lora"] else "config.json")).write_text(
             json.dumps(saved["weights"])
         )
-
-    async def export_external(self, model_id: str, folder: Path) -> None:
-        if not self.models[model_id]["lora"]:
-            await self.export_sampler(model_id, folder)
-            return
-        await self._at(f"export_external {model_id}")
-        (folder / "merged").mkdir(parents=True)
-        weights = json.dumps(self.models[model_id]["weights"])
-        for name in ("adapter_config.json", "adapter_model.safetensors", "merged/config.json"):
-            (folder / name).write_text(weights)
 
     async def restart(self) -> None:
         self.models.clear()
@@ -126,13 +76,78 @@ class FakeModelTrainer:
     async def close(self) -> None:
         self.dead = True
 
-    async def _at(self, point: str) -> None:
+    async def at(self, point: str) -> None:
+        """What a test wants to happen there, happens."""
         self.calls.append(point)
         await self.reach(point)
 
-    def _result(self, model_id: str, data: Sequence[Datum], loss_fn: str) -> ForwardResult:
-        if model_id not in self.models:
-            raise InvalidTrainingInput(f"there is no model {model_id}")
+
+class FakeClientModel:
+    """One of a FakeModelTrainer's."""
+
+    def __init__(self, trainer: FakeModelTrainer, model_id: str) -> None:
+        self._trainer, self._id = trainer, model_id
+
+    @property
+    def _model(self) -> dict[str, Any]:
+        return self._trainer.models[self._id]
+
+    async def forward(
+        self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
+        await self._trainer.at(f"forward {self._id}")
+        return self._result(data, loss_fn)
+
+    async def forward_backward(
+        self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
+        await self._trainer.at(f"forward_backward {self._id}")
+        result = self._result(data, loss_fn)
+        self._model["gradient"].append(_digest(*map(datum_text, data), loss_fn, repr(loss_config)))
+        return result
+
+    async def optim_step(self, params: AdamParams) -> dict[str, float]:
+        await self._trainer.at(f"optim_step {self._id}")
+        model = self._model
+        model["weights"] = _digest(model["weights"], *model["gradient"], repr(params))
+        model["gradient"], model["step"] = [], model["step"] + 1
+        return {"grad_norm": 1.0}
+
+    async def save_state(self, folder: Path) -> None:
+        await self._trainer.at(f"save_state {self._id}")
+        folder.mkdir(exist_ok=True)
+        (folder / "model.json").write_text(json.dumps(self._model | {"model": self._id}))
+
+    async def load_state(
+        self, folder: Path, *, with_optimizer: bool = True, with_gradient: bool = False
+    ) -> None:
+        await self._trainer.at(f"load_state {self._id}")
+        state = json.loads((folder / "model.json").read_text())
+        step = state["step"] if with_optimizer else 0
+        self._model.update(weights=state["weights"], step=step, gradient=[])
+        if with_gradient:
+            self._model["gradient"] = state["gradient"]
+
+    async def publish(self, folder: Path) -> None:
+        await self._trainer.at(f"publish {self._id}")
+        folder.mkdir(exist_ok=True)
+        # as real folders differ
+        name = "adapter.json" if self._model["lora"] else "config.json"
+        (folder / name).write_text(json.dumps(self._model["weights"]))
+
+    async def export_model(self, folder: Path) -> None:
+        if not self._model["lora"]:
+            await self.publish(folder)
+            return
+        await self._trainer.at(f"export_model {self._id}")
+        (folder / "merged").mkdir(parents=True)
+        weights = json.dumps(self._model["weights"])
+        for name in ("adapter_config.json", "adapter_model.safetensors", "merged/config.json"):
+            (folder / name).write_text(weights)
+
+    def _result(self, data: Sequence[Datum], loss_fn: str) -> ForwardResult:
+        if self._id not in self._trainer.models:
+            raise InvalidTrainingInput(f"there is no model {self._id}")
         if loss_fn not in ("cross_entropy", "importance_sampling"):
             raise InvalidTrainingInput(f"there is no loss {loss_fn!r}")
         outputs = []

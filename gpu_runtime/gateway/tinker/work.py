@@ -100,7 +100,7 @@ class ModelWork:
         self._keep(made)
         await self._trainer.create_model(model_id, _lora(made.lora))
         folder = self._state_folder(model_id, seq_id)
-        await self._trainer.load_state(model_id, folder, with_optimizer=True, with_gradient=True)
+        await self._trainer.model(model_id).load_state(folder, with_gradient=True)
 
     async def do(self, operation: Operation, *, again: bool) -> Result | Awaitable[Result]:
         """A result, or work that can go on beside later operations and returns it. Raises
@@ -153,7 +153,7 @@ class ModelWork:
         if model_id not in self._loras:
             return False
         target, began = self._state_folder(model_id, seq_id), time.monotonic()
-        await self._write(target, lambda staging: self._trainer.save_state(model_id, staging))
+        await self._write(target, self._trainer.model(model_id).save_state)
         self._saving_s[model_id] = time.monotonic() - began
         self._since.pop(model_id, None)
         self._save_next.discard(model_id)
@@ -227,7 +227,8 @@ class ModelWork:
         """Load a saved state; a model that it does not fit is not kept."""
         try:
             folder = await self._store.fetch(source)
-            await self._trainer.load_state(model_id, folder, with_optimizer=source.optimizer)
+            model = self._trainer.model(model_id)
+            await model.load_state(folder, with_optimizer=source.optimizer)
         except (UserMistake, InvalidTrainingInput, StoreUnavailable):
             await self._trainer.unload(model_id)
             raise
@@ -245,7 +246,8 @@ class ModelWork:
             )
         source = await self._store.find(operation.model_id, wanted.path, optimizer=wanted.optimizer)
         folder = await self._store.fetch(source)
-        await self._trainer.load_state(operation.model_id, folder, with_optimizer=wanted.optimizer)
+        model = self._trainer.model(operation.model_id)
+        await model.load_state(folder, with_optimizer=wanted.optimizer)
         # so that no restart looks for it again: it may be gone by then
         self._save_next.add(operation.model_id)
         return Result.of(
@@ -257,8 +259,9 @@ class ModelWork:
         if again and request.forward_only:
             return Result.of({})
         data = await asyncio.to_thread(data_read, request)
-        call = self._trainer.forward if request.forward_only else self._trainer.forward_backward
-        result = await call(operation.model_id, data, request.loss_fn, loss_config_read(request))
+        model = self._trainer.model(operation.model_id)
+        call = model.forward if request.forward_only else model.forward_backward
+        result = await call(data, request.loss_fn, loss_config_read(request))
         tokens = sum(len(datum.token_ids_N) for datum in data)
         measured = Measured(
             "forward" if request.forward_only else "forward_backward", result.metrics
@@ -274,7 +277,7 @@ class ModelWork:
                 "has"
             )
         params = AdamParams(**wanted.adam_params.model_dump(exclude={"type"}))
-        metrics = await self._trainer.optim_step(operation.model_id, params)
+        metrics = await self._trainer.model(operation.model_id).optim_step(params)
         measured = Measured("optim_step", metrics | {"learning_rate": params.learning_rate})
         return replace(Result.of({"metrics": metrics}), measured=measured)
 
@@ -288,14 +291,11 @@ class ModelWork:
             )
         opening = self._named(wanted, segment, wanted.overwrite)
         folder = self._folder / f"saving-{_short(operation.request_id)}"
-        write = (
-            self._trainer.export_external
-            if segment == "external_weights"
-            else self._trainer.save_state
-        )
+        model = self._trainer.model(operation.model_id)
+        write = model.export_model if segment == "external_weights" else model.save_state
 
         async def written(staging: Path) -> None:
-            await write(operation.model_id, staging)
+            await write(staging)
             if recipients:
                 await asyncio.to_thread(folder_encrypt, staging, recipients)
 
@@ -337,7 +337,7 @@ class ModelWork:
         return Result.of({"path": None, "sampling_session_id": sampler_id, "type": operation.kind})
 
     async def _export(self, model_id: str, folder: Path) -> None:
-        await self._write(folder, lambda staging: self._trainer.export_sampler(model_id, staging))
+        await self._write(folder, self._trainer.model(model_id).publish)
 
     def _named(
         self, wanted: SaveWeights | SaveForSampler, segment: Segment, overwrite: bool

@@ -63,7 +63,7 @@ class OwnModel:
                 parameter.grad = gradient if added is None else gradient.add_(added)
 
     def optim_step(self, params: AdamParams) -> dict[str, float]:
-        """Apply and forget the gradient. Raises InvalidTrainingInput where it is not finite."""
+        """Apply and forget the gradient. Raises StepRefused where it is not finite."""
         return adam_step(self.optimizer, params)
 
     def save(self, folder: Path) -> None:

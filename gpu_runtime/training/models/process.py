@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LoraConfig, LossConfig
+from gpu_runtime.model_interfaces import LoraConfig
 from gpu_runtime.placement import dtype_name
 from gpu_runtime.training.rank_process import rank_main
 from gpu_runtime.training.rank_spec import RankSpec
-from gpu_runtime.training.ranks import STEP_S, WEIGHTS_S, RankProcesses
+from gpu_runtime.training.ranks import RankProcesses
+from gpu_runtime.training.remote_model import WEIGHTS_S, RemoteClientModel
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
@@ -40,52 +41,23 @@ class ModelTrainerProcess(RankProcesses):
         super().__init__(spec, partial(rank_main, load=models_load), on_progress=on_progress)
 
     async def create_model(self, model_id: str, lora: LoraConfig | None) -> None:
-        await self._call("create_model", model_id, lora, deadline_s=WEIGHTS_S)
+        await self.call("create_model", model_id, lora, deadline_s=WEIGHTS_S)
+
+    def model(self, model_id: str) -> RemoteClientModel:
+        """The model of that id, which need not be there yet."""
+        return RemoteClientModel(self, model_id)
 
     async def unload(self, model_id: str) -> None:
-        await self._call("unload", model_id, deadline_s=WEIGHTS_S)
-
-    async def forward(
-        self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
-    ) -> ForwardResult:
-        return await self._call(
-            "forward", model_id, list(data), loss_fn, dict(loss_config), deadline_s=STEP_S
-        )
-
-    async def forward_backward(
-        self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
-    ) -> ForwardResult:
-        return await self._call(
-            "forward_backward", model_id, list(data), loss_fn, dict(loss_config), deadline_s=STEP_S
-        )
-
-    async def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
-        return await self._call("optim_step", model_id, params, deadline_s=STEP_S)
-
-    async def save_state(self, model_id: str, folder: Path) -> None:
-        await self._call("save_state", model_id, folder, deadline_s=WEIGHTS_S)
-
-    async def load_state(
-        self, model_id: str, folder: Path, *, with_optimizer: bool, with_gradient: bool = False
-    ) -> None:
-        await self._call(
-            "load_state", model_id, folder, with_optimizer, with_gradient, deadline_s=WEIGHTS_S
-        )
-
-    async def export_sampler(self, model_id: str, folder: Path) -> None:
-        await self._call("export_sampler", model_id, folder, deadline_s=WEIGHTS_S)
+        await self.call("unload", model_id, deadline_s=WEIGHTS_S)
 
     async def export_state(self, state: Path, folder: Path) -> None:
-        await self._call("export_state", state, folder, deadline_s=WEIGHTS_S)
+        await self.call("export_state", state, folder, deadline_s=WEIGHTS_S)
 
     async def export_merged(self, saved: Path, folder: Path) -> None:
-        """The base with what ``save_state`` or ``export_sampler`` wrote of a model, as a Hugging
-        Face folder.
+        """The base with what ``save_state`` or ``publish`` wrote of a model, as a Hugging Face
+        folder.
         """
-        await self._call("export_merged", saved, folder, deadline_s=WEIGHTS_S)
-
-    async def export_external(self, model_id: str, folder: Path) -> None:
-        await self._call("export_external", model_id, folder, deadline_s=WEIGHTS_S)
+        await self.call("export_merged", saved, folder, deadline_s=WEIGHTS_S)
 
 
 def models_load(spec: RankSpec, on_row: Callable[[], None]) -> "BaseWithModels":

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from gpu_runtime.errors import ModelUnsupported
+from gpu_runtime.errors import ModelUnsupported, StepRefused
 from gpu_runtime.model_interfaces import (
     AdamParams,
     Datum,
@@ -234,9 +234,18 @@ class BaseWithModels:
             return self._compute(model, data, loss_fn, loss_config, backward=True)
 
     def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
-        """One AdamW step on what was accumulated."""
+        """One AdamW step on what was accumulated. Raises InvalidTrainingInput where it is not
+        finite.
+        """
         model = self._model(model_id)
-        return {} if self._skips(model) else model.optim_step(params)
+        if self._skips(model):
+            return {}
+        try:
+            return model.optim_step(params)
+        except StepRefused as refusal:
+            raise InvalidTrainingInput(
+                f"{refusal}: the weights stand and the accumulated gradient is forgotten"
+            ) from refusal
 
     def save_state(self, model_id: str, folder: Path) -> None:
         """Everything that going on bit for bit needs."""
@@ -252,18 +261,18 @@ class BaseWithModels:
         if not self._skips(model):
             model.load(folder, with_optimizer=with_optimizer, with_gradient=with_gradient)
 
-    def export_sampler(self, model_id: str, folder: Path) -> None:
+    def publish(self, model_id: str, folder: Path) -> None:
         """A PEFT adapter folder, or a Hugging Face folder of a model of all weights."""
         model = self._model(model_id)
         if self._spec.rank > 0:
             return
         if model.lora is None:
-            self.export_external(model_id, folder)
+            self.export_model(model_id, folder)
         else:
             self._adapter_export(model.parameters, model.lora, folder)
 
     def export_state(self, state: Path, folder: Path) -> None:
-        """What ``export_sampler`` would write of the model whose state this is."""
+        """What ``publish`` would write of the model whose state this is."""
         if self._spec.rank > 0:
             return
         weights, lora = state_weights(state)
@@ -283,7 +292,7 @@ class BaseWithModels:
             weights = full_weights(self._policy.model, weights, lora)
         hugging_face_export(self._policy.model, weights, self._spec.base_model_path, folder)
 
-    def export_external(self, model_id: str, folder: Path) -> None:
+    def export_model(self, model_id: str, folder: Path) -> None:
         """What a client takes elsewhere: a model of all weights as a Hugging Face folder, an
         adapter as peft's folder.
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from gpu_runtime.errors import StepRefused
-from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig
+from gpu_runtime.model_interfaces import AdamParams, LoraConfig
 from gpu_runtime.processes.foreign_peers import foreign_peers_refuse
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rank_process import ranks_meet
@@ -68,13 +67,8 @@ class RankedModel:
             raise
 
     def optim_step(self, params: AdamParams) -> dict[str, float]:
-        """Apply and forget the gradient. Raises InvalidTrainingInput where it is not finite."""
-        try:
-            return self._trainer.optim_step(params)
-        except StepRefused as refusal:
-            raise InvalidTrainingInput(
-                f"{refusal}: the weights stand and the accumulated gradient is forgotten"
-            ) from refusal
+        """Apply and forget the gradient. Raises StepRefused where it is not finite."""
+        return self._trainer.optim_step(params)
 
     def save(self, folder: Path) -> None:
         """The state, and a gradient that waits."""
@@ -83,7 +77,7 @@ class RankedModel:
     def load(self, folder: Path, *, with_optimizer: bool, with_gradient: bool) -> None:
         """Become what ``save`` wrote, on whatever number of ranks."""
         state_verify(folder, self.parameters, self.lora)
-        self._trainer.state_become(SavedState(folder), with_optimizer, with_gradient)
+        self._trainer.load_state(folder, with_optimizer, with_gradient)
 
     def close(self) -> None:
         """Let go of what DeepSpeed holds of the model."""
@@ -122,9 +116,8 @@ class _Trainer(RankTrainer):
             self._state.gradient_save(folder, waiting)
         super().save_state(folder)
 
-    def state_become(self, saved: SavedState, with_moments: bool, with_gradient: bool) -> None:
-        """Take its weights, and what is asked for beside."""
-        self._state.load(saved, self._on_row, with_moments=with_moments)
+    def _state_load(self, saved: SavedState, with_optimizer: bool, with_gradient: bool) -> None:
+        super()._state_load(saved, with_optimizer, with_gradient)
         self.gradients_become({})
         if with_gradient and saved.has_gradient:
             groups = range(len(self.engine.optimizer.bit16_groups))

@@ -17,7 +17,7 @@ class Ranks(RankProcesses):
         self.processes, self.go, self.seen = [object()], threading.Event(), list[str]()
 
     async def do(self, command: str) -> str:
-        return await self._call(command, deadline_s=1)
+        return await self.call(command, deadline_s=1)
 
     def _send_and_receive(
         self, command: str, arguments: tuple[object, ...], deadline_s: float

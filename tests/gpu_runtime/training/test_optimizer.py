@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
+from gpu_runtime.errors import StepRefused
 from gpu_runtime.loop.step_options import learning_rate, loop_adam
-from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput
+from gpu_runtime.model_interfaces import AdamParams
 from gpu_runtime.training.optimizer import GuardedAdamW, adam_make, adam_set, adam_step
 from tinkerscript.wire.config import SessionConfig
 
@@ -124,6 +125,6 @@ def test_a_step_of_a_client_is_that_of_adamw_with_its_own_parameters(clip):
 def test_a_clients_gradient_that_is_not_finite_is_refused_and_forgotten():
     x = torch.ones(2, requires_grad=True)
     x.grad = torch.tensor([1.0, math.nan])
-    with pytest.raises(InvalidTrainingInput, match="not finite"):
+    with pytest.raises(StepRefused, match="not finite"):
         adam_step(adam_make([x]), AdamParams())
     assert x.grad is None and x.tolist() == [1.0, 1.0]

@@ -69,7 +69,7 @@ async def test_an_unnamed_save_that_is_sent_again_under_the_next_samplers_number
         assert (await wire.result(first)).json()[
             "sampling_session_id"
         ] == "tnk_ab:sample:0:ses_0123"
-        assert wire.trainer.calls.count(f"export_sampler {MODEL}") == 1
+        assert wire.trainer.calls.count(f"publish {MODEL}") == 1
         another = await wire.post("/api/v1/save_weights_for_sampler", save | {"kind": "inflight"})
         assert another.status_code == 400
 

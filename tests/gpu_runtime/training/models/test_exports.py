@@ -76,8 +76,8 @@ def plain(folder):
 
 def test_an_adapter_and_its_merged_folder_compute_what_the_trainer_does(base, tmp_path):
     trainer = trained(base, LoraConfig(4, seed=1))
-    trainer.export_sampler("m", tmp_path / "adapter")
-    trainer.export_external("m", external := tmp_path / "external")
+    trainer.publish("m", tmp_path / "adapter")
+    trainer.export_model("m", external := tmp_path / "external")
     assert worst(plain(base), trainer) > 0.1, "it has learned something"
     assert worst(PeftModel.from_pretrained(plain(base), tmp_path / "adapter"), trainer) < 1e-5
     assert worst(plain(external / "merged"), trainer) < 1e-4
@@ -100,7 +100,7 @@ def test_the_cookbook_builds_a_model_and_an_adapter_from_an_export(base, tmp_pat
     """
     has_head = not json.loads((base / "config.json").read_text())["tie_word_embeddings"]
     trainer = trained(base, LoraConfig(4, seed=1, train_unembed=has_head))
-    trainer.export_external("m", tmp_path / "external")
+    trainer.export_model("m", tmp_path / "external")
     paths = {"adapter_path": str(tmp_path / "external"), "base_model": str(base)}
     built = subprocess.run(
         [COOKBOOK, "-c", BUILD, json.dumps(paths), str(tmp_path)], capture_output=True, text=True, timeout=240,
@@ -114,7 +114,7 @@ def test_the_cookbook_builds_a_model_and_an_adapter_from_an_export(base, tmp_pat
 @pytest.mark.parametrize("lora", [LoraConfig(4, seed=1), None], ids=["adapter", "all weights"])
 def test_a_saved_state_leaves_as_its_model_does_when_that_is_long_gone(base, tmp_path, lora):
     trainer = trained(base, lora)
-    trainer.export_sampler("m", tmp_path / "direct")
+    trainer.publish("m", tmp_path / "direct")
     trainer.save_state("m", tmp_path / "state")
     trainer.unload("m")
     trainer.create_model("another", LoraConfig(2))
@@ -133,7 +133,7 @@ def test_a_saved_state_leaves_as_its_model_does_when_that_is_long_gone(base, tmp
 )
 def test_what_a_client_saved_becomes_the_base_of_another_session(base, tmp_path, lora, kind):
     trainer = trained(base, lora)
-    {"state": trainer.save_state, "sampler": trainer.export_sampler}[kind]("m", tmp_path / "saved")
+    {"state": trainer.save_state, "sampler": trainer.publish}[kind]("m", tmp_path / "saved")
     fresh = BaseWithModels(RankSpec(str(base), SessionConfig(), 0, 1, "", "cpu", 2))
     fresh.export_merged(tmp_path / "saved", tmp_path / "merged")
     assert worst(plain(base), trainer) > 0.1
@@ -143,7 +143,7 @@ def test_what_a_client_saved_becomes_the_base_of_another_session(base, tmp_path,
 
 def test_a_model_of_all_weights_leaves_as_a_hugging_face_folder(base, tmp_path):
     trainer = trained(base, None)
-    trainer.export_sampler("m", tmp_path / "model")
+    trainer.publish("m", tmp_path / "model")
     assert worst(plain(base), trainer) > 0.1
     assert worst(plain(tmp_path / "model"), trainer) < 1e-5
     saved = json.loads((tmp_path / "model" / "config.json").read_text())

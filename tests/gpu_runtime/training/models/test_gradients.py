@@ -40,7 +40,7 @@ def model(trainer, base, request, tmp_path_factory):
     trainer.forward_backward("m", drawn_data("cross_entropy", seed=1), "cross_entropy", {})
     trainer.optim_step("m", AdamParams(learning_rate=1e-2))
     trainer.save_state("m", folder / "state")
-    trainer.export_sampler("m", folder / "sampler")
+    trainer.publish("m", folder / "sampler")
     plain = plain_model(base, folder / "sampler", MODELS[request.param])
     yield trainer, folder / "state", MODELS[request.param], plain
     trainer.unload("m")

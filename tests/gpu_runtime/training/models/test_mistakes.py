@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from gpu_runtime.model_interfaces import Datum, InvalidTrainingInput, LoraConfig
+from gpu_runtime.model_interfaces import AdamParams, Datum, InvalidTrainingInput, LoraConfig
 from support.model_data import VOCABULARY, drawn_data
 from tinkerscript.processes import machine_share
 
@@ -103,6 +103,20 @@ def test_a_mistake_is_named_and_changes_nothing(trainer, mistake, state_of):
 def test_an_adapter_that_is_none_is_refused(trainer, lora, words):
     with pytest.raises(InvalidTrainingInput, match=words):
         trainer.create_model("new", lora)
+
+
+def test_a_gradient_that_is_not_finite_is_refused_and_forgotten(trainer, state_of):
+    trainer.forward_backward("m", drawn_data("dro"), "dro", {})
+    before = state_of(trainer, "m")
+    next(iter(trainer._models["m"].parameters.values())).grad.fill_(math.nan)  # noqa: SLF001
+    with pytest.raises(
+        InvalidTrainingInput,
+        match=r"not finite \(norm nan\): the weights stand and .* is forgotten",
+    ):
+        trainer.optim_step("m", AdamParams())
+    after = state_of(trainer, "m")
+    assert all((before[key] == after[key]).all() for key in after)
+    assert not any("gradient" in key for key in after)
 
 
 def test_models_and_states_that_are_not_there_or_do_not_fit_are_named(trainer, tmp_path):

@@ -25,25 +25,25 @@ async def test_a_killed_process_is_replaced_and_a_state_goes_on_where_it_was(bas
     try:
         await trainer.ready()
         await trainer.create_model("S:train:0", LoraConfig(4))
-        await trainer.forward_backward("S:train:0", data, "cross_entropy", {})
+        await trainer.model("S:train:0").forward_backward(data, "cross_entropy", {})
         assert rows, "progress is told"
         with pytest.raises(InvalidTrainingInput, match="'nothing' is unknown"):
-            await trainer.forward("S:train:0", data, "nothing", {})
-        await trainer.optim_step("S:train:0", AdamParams(learning_rate=1e-2))
-        await trainer.save_state("S:train:0", tmp_path / "state")
-        expected = await trainer.forward("S:train:0", data, "cross_entropy", {})
+            await trainer.model("S:train:0").forward(data, "nothing", {})
+        await trainer.model("S:train:0").optim_step(AdamParams(learning_rate=1e-2))
+        await trainer.model("S:train:0").save_state(tmp_path / "state")
+        expected = await trainer.model("S:train:0").forward(data, "cross_entropy", {})
 
         (process,) = [
             each for each in multiprocessing.active_children() if each.name == "trainer-rank-0"
         ]
         process.kill()
         with pytest.raises(TrainerKilled):
-            await trainer.forward("S:train:0", data, "cross_entropy", {})
+            await trainer.model("S:train:0").forward(data, "cross_entropy", {})
         assert trainer.dead
         await trainer.restart()
         await trainer.create_model("S:train:0", LoraConfig(4))
-        await trainer.load_state("S:train:0", tmp_path / "state", with_optimizer=True)
-        again = await trainer.forward("S:train:0", data, "cross_entropy", {})
+        await trainer.model("S:train:0").load_state(tmp_path / "state", with_optimizer=True)
+        again = await trainer.model("S:train:0").forward(data, "cross_entropy", {})
         assert again.metrics == expected.metrics
         for one, other in zip(again.outputs, expected.outputs, strict=True):
             np.testing.assert_array_equal(one["logprobs"], other["logprobs"])

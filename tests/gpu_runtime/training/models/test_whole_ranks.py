@@ -37,8 +37,8 @@ async def trainer_of(base: Path, **options: object) -> AsyncIterator[ModelTraine
 
 
 async def passes(trainer: ModelTrainerProcess) -> list[np.ndarray]:
-    found = await trainer.forward_backward(WHOLE, FIRST, "cross_entropy", {})
-    await trainer.forward_backward(WHOLE, SECOND, "ppo", {})
+    found = await trainer.model(WHOLE).forward_backward(FIRST, "cross_entropy", {})
+    await trainer.model(WHOLE).forward_backward(SECOND, "ppo", {})
     return [output["logprobs"] for output in found.outputs]
 
 
@@ -73,15 +73,15 @@ async def test_two_ranks_have_the_gradients_and_weights_of_one_and_go_on_from_it
     for ranks in (1, 2):
         async with trainer_of(base, trainer_ranks=ranks) as trainer:
             logprobs.append(await passes(trainer))
-            await trainer.save_state(WHOLE, tmp_path / f"waiting-{ranks}")
-            norms.append((await trainer.optim_step(WHOLE, STEP))["grad_norm"])
-            await trainer.save_state(WHOLE, tmp_path / f"step-{ranks}")
+            await trainer.model(WHOLE).save_state(tmp_path / f"waiting-{ranks}")
+            norms.append((await trainer.model(WHOLE).optim_step(STEP))["grad_norm"])
+            await trainer.model(WHOLE).save_state(tmp_path / f"step-{ranks}")
             await passes(trainer)
-            await trainer.optim_step(WHOLE, STEP)
-            await trainer.save_state(WHOLE, tmp_path / f"steps-{ranks}")
+            await trainer.model(WHOLE).optim_step(STEP)
+            await trainer.model(WHOLE).save_state(tmp_path / f"steps-{ranks}")
             if ranks == 2:
                 await what_a_client_does_wrong(trainer, tmp_path)
-                await trainer.export_sampler(WHOLE, tmp_path / "exported")
+                await trainer.model(WHOLE).publish(tmp_path / "exported")
                 await goes_on_from_one_rank(trainer, tmp_path)
     for one, two in zip(*logprobs, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
@@ -95,54 +95,56 @@ async def test_two_ranks_have_the_gradients_and_weights_of_one_and_go_on_from_it
     weights = load_file(tmp_path / "steps-2" / "weights.safetensors")
     assert all(torch.equal(exported[name], weights[name]) for name in exported)
     async with trainer_of(base) as trainer:
-        await trainer.load_state(
-            WHOLE, tmp_path / "waiting-2", with_optimizer=True, with_gradient=True
+        await trainer.model(WHOLE).load_state(
+            tmp_path / "waiting-2", with_optimizer=True, with_gradient=True
         )
-        await trainer.save_state(WHOLE, tmp_path / "back")
+        await trainer.model(WHOLE).save_state(tmp_path / "back")
     assert equal(kept(tmp_path / "back"), kept(tmp_path / "waiting-2"))
 
 
 async def what_a_client_does_wrong(trainer: ModelTrainerProcess, folder: Path) -> None:
     """Each mistake is named, whichever rank finds it, and changes nothing."""
     await passes(trainer)
-    await trainer.save_state(WHOLE, folder / "before")
+    await trainer.model(WHOLE).save_state(folder / "before")
     for at in range(len(SECOND)):
         size = len(SECOND[at].token_ids_N)
         far = {"logprobs": np.full(size, -1e4), "advantages": np.full(size, -1.0)}
         broken = dataclasses.replace(SECOND[at], loss_inputs={**SECOND[at].loss_inputs, **far})
         with pytest.raises(InvalidTrainingInput, match=f"the loss of datum {at} is"):
             given = [*SECOND[:at], broken, *SECOND[at + 1 :]]
-            await trainer.forward_backward(WHOLE, given, "ppo", {})
+            await trainer.model(WHOLE).forward_backward(given, "ppo", {})
     with pytest.raises(InvalidTrainingInput, match="'nothing' is unknown"):
-        await trainer.forward(WHOLE, FIRST, "nothing", {})
+        await trainer.model(WHOLE).forward(FIRST, "nothing", {})
     with pytest.raises(InvalidTrainingInput, match="trains all weights"):
         await trainer.create_model("S:train:1", LoraConfig(4))
-    await trainer.save_state(WHOLE, folder / "after")
+    await trainer.model(WHOLE).save_state(folder / "after")
     assert equal(kept(folder / "before"), kept(folder / "after"))
 
 
 async def goes_on_from_one_rank(trainer: ModelTrainerProcess, folder: Path) -> None:
     """With what waited, with the optimizer alone, and without; then adapters have the base."""
-    await trainer.load_state(WHOLE, folder / "waiting-1", with_optimizer=True, with_gradient=True)
-    await trainer.save_state(WHOLE, folder / "taken")
+    await trainer.model(WHOLE).load_state(
+        folder / "waiting-1", with_optimizer=True, with_gradient=True
+    )
+    await trainer.model(WHOLE).save_state(folder / "taken")
     assert equal(kept(folder / "taken"), kept(folder / "waiting-1"))
-    await trainer.load_state(WHOLE, folder / "step-1", with_optimizer=True)
-    await trainer.save_state(WHOLE, folder / "taken-step")
+    await trainer.model(WHOLE).load_state(folder / "step-1", with_optimizer=True)
+    await trainer.model(WHOLE).save_state(folder / "taken-step")
     assert equal(kept(folder / "taken-step"), kept(folder / "step-1"))
-    await trainer.load_state(WHOLE, folder / "step-1", with_optimizer=False)
-    await trainer.save_state(WHOLE, folder / "taken-weights")
+    await trainer.model(WHOLE).load_state(folder / "step-1", with_optimizer=False)
+    await trainer.model(WHOLE).save_state(folder / "taken-weights")
     assert kept(folder / "taken-weights").keys() < kept(folder / "step-1").keys()
-    assert (await trainer.optim_step(WHOLE, AdamParams()))["grad_norm"] == 0.0
+    assert (await trainer.model(WHOLE).optim_step(AdamParams()))["grad_norm"] == 0.0
     await trainer.unload(WHOLE)
     await trainer.create_model("S:train:1", LoraConfig(4))
-    first = await trainer.forward_backward("S:train:1", FIRST, "cross_entropy", {})
-    await trainer.optim_step("S:train:1", AdamParams(learning_rate=1e-2))
-    await trainer.save_state("S:train:1", folder / "adapter")
-    second = await trainer.forward("S:train:1", FIRST, "cross_entropy", {})
+    first = await trainer.model("S:train:1").forward_backward(FIRST, "cross_entropy", {})
+    await trainer.model("S:train:1").optim_step(AdamParams(learning_rate=1e-2))
+    await trainer.model("S:train:1").save_state(folder / "adapter")
+    second = await trainer.model("S:train:1").forward(FIRST, "cross_entropy", {})
     assert second.metrics["loss:sum"] < first.metrics["loss:sum"]
     with pytest.raises(InvalidTrainingInput, match="'nothing' is unknown"):
-        await trainer.forward("S:train:1", FIRST, "nothing", {})
-    await trainer.load_state("S:train:1", folder / "adapter", with_optimizer=True)
+        await trainer.model("S:train:1").forward(FIRST, "nothing", {})
+    await trainer.model("S:train:1").load_state(folder / "adapter", with_optimizer=True)
 
 
 async def test_all_weights_of_a_base_in_bfloat16_are_kept_in_float32(
@@ -150,17 +152,17 @@ async def test_all_weights_of_a_base_in_bfloat16_are_kept_in_float32(
 ) -> None:
     """In eight bits steps of 1e-6 would leave most weights as they were."""
     async with trainer_of(base, dtype="bfloat16") as trainer:
-        await trainer.save_state(WHOLE, tmp_path / "begun")
+        await trainer.model(WHOLE).save_state(tmp_path / "begun")
         for _ in range(2):
-            await trainer.forward_backward(WHOLE, FIRST, "cross_entropy", {})
-            await trainer.optim_step(WHOLE, AdamParams(learning_rate=1e-6))
-        await trainer.save_state(WHOLE, tmp_path / "stepped")
+            await trainer.model(WHOLE).forward_backward(FIRST, "cross_entropy", {})
+            await trainer.model(WHOLE).optim_step(AdamParams(learning_rate=1e-6))
+        await trainer.model(WHOLE).save_state(tmp_path / "stepped")
     used = load_file(tmp_path / "stepped" / "weights.safetensors")
     assert {weight.dtype for weight in used.values()} == {torch.bfloat16}
     begun, stepped = kept(tmp_path / "begun"), kept(tmp_path / "stepped")
     moved = torch.cat([stepped[name] - begun[name] for name in used])
     assert moved.dtype == torch.float32 and (moved != 0).float().mean() > 0.9
     async with trainer_of(base) as trainer:
-        await trainer.load_state(WHOLE, tmp_path / "stepped", with_optimizer=True)
-        await trainer.save_state(WHOLE, tmp_path / "in-float32")
+        await trainer.model(WHOLE).load_state(tmp_path / "stepped", with_optimizer=True)
+        await trainer.model(WHOLE).save_state(tmp_path / "in-float32")
     assert equal(kept(tmp_path / "in-float32"), stepped)
