@@ -16,6 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 
 LossConfig = Mapping[str, float | str]
+# A tensor of a loss: the trainer's own log-probabilities before a step of several updates.
+BEFORE = "logprobs_before_step"
 
 
 class InvalidTrainingInput(Exception):
@@ -247,6 +249,14 @@ class ModelTrainer(TrainerProcess, Protocol):
         not.
         """
         ...
+
+
+def counted_of(data: Sequence[Datum], values: Sequence[np.ndarray]) -> list[float]:
+    """Of a value for each target those of the ones that count, datum after datum."""
+    kept = [
+        of if it.counted is None else of[it.counted] for it, of in zip(data, values, strict=True)
+    ]
+    return [value for of in kept for value in of.tolist()]
 
 
 def state_describe(folder: Path) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.journal.token_values import sets_number
 from gpu_runtime.loop.batching import Batch, TrainedEpisode, batch_samples
+from gpu_runtime.loop.sample import Sample
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import StepMetrics
 from tinkerscript.wire.reading.batches import BatchEpisode, BatchHeader, BatchSample

@@ -31,13 +31,14 @@ from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
 from gpu_runtime.interfaces import (
     Engine,
-    Sample,
     SampleOrder,
     SamplerEngine,
     SamplingOptions,
     TokenSource,
 )
+from gpu_runtime.loop.data import sample_data
 from gpu_runtime.loop.logprob_mismatch import BOUNDS
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.model_interfaces import (
     AdamParams,
     Datum,
@@ -45,8 +46,8 @@ from gpu_runtime.model_interfaces import (
     LoraConfig,
     ModelTrainer,
     Trainer,
+    counted_of,
 )
-from gpu_runtime.training.rows.loop_data import counted_of, sample_data
 from tinkerscript.wire.training.losses import OLD
 from tinkerscript.wire.training.model_refusals import window_reached
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord, canonical_call_id
 from gpu_runtime.journal.timelines import (
     Segment,
@@ -32,6 +31,7 @@ from gpu_runtime.loop.advantages import (
     returns_to_go,
     successes,
 )
+from gpu_runtime.loop.sample import Sample
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from gpu_runtime.errors import EngineMismatch, EngineTrainerMismatch
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.loop.batching import Batch
+from gpu_runtime.loop.sample import Sample
 from tinkerscript.wire.training.engine_correction import FARTHEST
 
 # Mean k3 KL, about half the mean squared difference of log-probabilities. On SmolLM2-135M the two

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.loop.batching import Batch
+from gpu_runtime.loop.sample import Sample
 from tinkerscript.wire.training.engine_correction import AGREES, EngineCorrection, Level
 
 # Nats that a token counts, of either sign: OpenRLHF bounds the term of its reward so, verl k3.

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_runtime.errors import EngineMismatch, StepRefused
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import loop_data, sample_data, values_by_token
 from gpu_runtime.loop.logprob_mismatch import EngineGaps, mismatch_refusal
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.loop.step_options import loss_settings, step_adam
 from gpu_runtime.model_interfaces import Trainer
-from gpu_runtime.training.rows.loop_data import loop_data, sample_data, values_by_token
 from tinkerscript.wire.config import SessionConfig
 
 MEANS = ("loss", "entropy", "clip_fraction", "grad_norm")  # over the updates

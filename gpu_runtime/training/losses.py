@@ -5,7 +5,7 @@ Shapes: K trained tokens of a row, in any order; S samples, or data; V the vocab
 ``logprobs_K`` are the current policy's (they carry the gradient), ``old_K`` the policy's that the
 ratio is taken against, ``advantages_K`` the advantage of each token, ``sample_K`` the index of the
 sample that a token belongs to. Each loss returns ``loss_K``: the caller multiplies by a scale per
-token (``rows/loop_data.py``) and sums, so that one function serves every way of averaging and any
+token (``loop/data.py``) and sums, so that one function serves every way of averaging and any
 split into rows. sg() stops the gradient.
 
 Names and conventions are those of the ``tinker`` client (0.38): ratio thresholds are absolute

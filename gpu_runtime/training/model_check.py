@@ -10,21 +10,22 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gpu_runtime.errors import ModelUnsupported
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.model_interfaces import Datum
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import TARGETS
 from tinkerscript.wire.training.model_refusals import window_reached
 
 from .policy import Policy
-from .rows.loop_data import sample_data
 from .rows.packing import RowKind, pack, pack_row
 from .rows.tensors import RowTensors
 
 SHORT = 48  # tokens of a probe where no window asks for more
-BRANCH = 8  # trained tokens at the end of each of the samples
+BRANCH = 8  # targets at the end of each of the probes
 SHORTER = 5  # tokens by which one of them is
 # Mean difference in nats. float32: rounding is under 1e-5. bfloat16: two attention kernels differ
 # by 0.03 on average.
@@ -55,14 +56,14 @@ def policy_verify(policy: Policy, config: SessionConfig, device: torch.device) -
     A model that is computed wrong over trees reads its timelines whole from here on, side by side,
     and one by one where the padding of one would change another.
     """
-    samples = probe_samples(policy.model.config.get_text_config(), config)
-    expected_K = torch.cat([_own_logprobs(policy.model, sample, device) for sample in samples])
+    data = probe_data(policy.model.config.get_text_config(), config)
+    expected_K = torch.cat([_own_logprobs(policy.model, datum, device) for datum in data])
     gap, why = math.nan, ""
     for kind in list(RowKind)[list(RowKind).index(policy.kind) :]:
         if kind is not policy.kind:
             policy.rows_become(kind, why)
         try:
-            gap = _gap(policy, samples, expected_K)
+            gap = _gap(policy, data, expected_K)
         except FAILURES as failure:
             if not kind.shares:
                 raise
@@ -79,11 +80,9 @@ def policy_verify(policy: Policy, config: SessionConfig, device: torch.device) -
     )
 
 
-def _gap(policy: Policy, samples: Sequence[Sample], expected_K: Tensor) -> float:
-    """Mean difference in nats over the trained tokens of ``samples``, by the rows that a step would
-    have.
-    """
-    data, device = sample_data(samples), expected_K.device
+def _gap(policy: Policy, data: Sequence[Datum], expected_K: Tensor) -> float:
+    """Mean difference in nats over the targets of ``data``, by the rows that a step would have."""
+    device = expected_K.device
     rows = pack(
         data, sum(len(datum.token_ids_N) + SHORT for datum in data), range(len(data)), policy.kind
     )
@@ -97,8 +96,8 @@ def _gap(policy: Policy, samples: Sequence[Sample], expected_K: Tensor) -> float
     return (found_K - expected_K).abs().mean().item()
 
 
-def probe_samples(model_config: Any, config: SessionConfig) -> list[Sample]:
-    """Three samples that share all but their ends, longer than the model's window where the
+def probe_data(model_config: Any, config: SessionConfig) -> list[Datum]:
+    """Three sequences that share all but their ends, longer than the model's window where the
     session's calls can be.
     """
     longest = min(
@@ -107,7 +106,7 @@ def probe_samples(model_config: Any, config: SessionConfig) -> list[Sample]:
     window = window_reached(model_config.to_dict(), longest)
     length = min(max(SHORT, window + 2 * BRANCH), longest)
     shared = tuple(_token(position, model_config.vocab_size) for position in range(length - BRANCH))
-    samples = []
+    data = []
     # The last is shorter: padded to the others' length, or forking before them.
     for branch, kept in ((1, length), (2, length), (3, length - SHORTER)):
         end = tuple(
@@ -115,27 +114,27 @@ def probe_samples(model_config: Any, config: SessionConfig) -> list[Sample]:
             for position in range(BRANCH)
         )
         begun = shared[: max(1, kept - BRANCH)]
-        mask, logprobs = (0,) * len(begun) + (1,) * BRANCH, (0.0,) * (len(begun) + BRANCH)
-        samples.append(Sample(begun + end, mask, logprobs, advantage=0.0))
-    return samples
+        ids_T = np.array(begun + end)
+        counted = np.arange(1, len(ids_T)) >= len(begun)
+        data.append(Datum(ids_T[:-1], {TARGETS: ids_T[1:]}, counted))
+    return data
 
 
 def _token(position: int, vocabulary: int) -> int:
     return (position * 7919 + 11) % vocabulary
 
 
-def _own_logprobs(model: Any, sample: Sample, device: torch.device) -> Tensor:
-    """Of the trained tokens, by the model's own forward with its own attention."""
-    ids_T = torch.tensor(sample.token_ids_T, device=device)
+def _own_logprobs(model: Any, datum: Datum, device: torch.device) -> Tensor:
+    """Of the targets that count, by the model's own forward with its own attention."""
+    ids_N = torch.tensor(datum.token_ids_N, device=device)
+    targets_K = torch.tensor(datum.loss_inputs[TARGETS][-BRANCH:], device=device)
     trees = model.config._attn_implementation  # noqa: SLF001 - transformers can set it, not tell it
     model.set_attn_implementation("eager")
     try:
-        logits_KV = (
-            model(ids_T[None, :-1], use_cache=False, logits_to_keep=BRANCH).logits[0].float()
-        )
+        logits_KV = model(ids_N[None], use_cache=False, logits_to_keep=BRANCH).logits[0].float()
     finally:
         model.set_attn_implementation(trees)
-    return logits_KV.log_softmax(-1).gather(1, ids_T[-BRANCH:, None])[:, 0]
+    return logits_KV.log_softmax(-1).gather(1, targets_K[:, None])[:, 0]
 
 
 def _suspects(model: Any) -> str:

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from gpu_runtime.errors import StepRefused
-from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LossConfig
+from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LossConfig, counted_of
 from gpu_runtime.placement import dtype_name
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 
@@ -42,7 +42,6 @@ from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .optimizer import GuardedAdamW, adam_set, deepspeed_config, gradients_sum_in_one
 from .rank_spec import RankSpec, loading
-from .rows.loop_data import counted_of
 from .rows.packing import RowKind, pack, tokens_repeated
 from .rows.row_pass import RowModel, TokenValues, rows_pass
 from .rows.tensors import RowTensors

@@ -32,8 +32,8 @@ from nightly import machine  # noqa: E402
 from gpu_runtime.engine.arguments import EngineSpec  # noqa: E402
 from gpu_runtime.engine.vllm_engine import VllmEngine  # noqa: E402
 from gpu_runtime.errors import RuntimeFault  # noqa: E402
-from gpu_runtime.interfaces import Sample  # noqa: E402
 from gpu_runtime.loading.rehearsal import probe_prompts, rehearse, sample  # noqa: E402
+from gpu_runtime.loop.sample import Sample  # noqa: E402
 from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
 from support.family_checks import drawn_samples, family_gaps  # noqa: E402
 from support.family_outcomes import DTYPES, Outcome, outcome_judge  # noqa: E402

@@ -34,7 +34,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 from limit_parts import Shapes, decoding_parts, parts_table, training_parts  # noqa: E402
 
-from gpu_runtime.interfaces import Sample, SamplingOptions, TokenSource  # noqa: E402
+from gpu_runtime.interfaces import SamplingOptions, TokenSource  # noqa: E402
+from gpu_runtime.loop.sample import Sample  # noqa: E402
 from support.engine_loop import Loop, loop_open  # noqa: E402
 from support.rank_steps import gradient  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402

@@ -28,7 +28,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
-from gpu_runtime.interfaces import Sample  # noqa: E402
+from gpu_runtime.loop.sample import Sample  # noqa: E402
 from gpu_runtime.model_interfaces import AdamParams, Datum, LoraConfig  # noqa: E402
 from gpu_runtime.training.cpu.process import heap_keep  # noqa: E402
 from gpu_runtime.training.models.trainer import BaseWithModels  # noqa: E402

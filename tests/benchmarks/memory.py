@@ -26,9 +26,9 @@ def peak_measure(kind: str, model: str, tokens: int) -> None:
     """
     import torch
 
-    from gpu_runtime.interfaces import Sample
+    from gpu_runtime.loop.data import sample_data
+    from gpu_runtime.loop.sample import Sample
     from gpu_runtime.training.policy import Policy
-    from gpu_runtime.training.rows.loop_data import sample_data
     from gpu_runtime.training.rows.packing import pack_row
     from gpu_runtime.training.rows.tensors import RowTensors
 

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
-from gpu_runtime.interfaces import Sample  # noqa: E402
+from gpu_runtime.loop.sample import Sample  # noqa: E402
 from support.rank_probe import trainer_make  # noqa: E402
 from support.rank_steps import gradient_here, optim_step_here  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402

@@ -32,12 +32,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
-from gpu_runtime.interfaces import Sample  # noqa: E402
+from gpu_runtime.loop.data import sample_data  # noqa: E402
+from gpu_runtime.loop.sample import Sample  # noqa: E402
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn  # noqa: E402
 from gpu_runtime.training.cpu.process import heap_keep  # noqa: E402
 from gpu_runtime.training.losses import clipped_ratio  # noqa: E402
 from gpu_runtime.training.policy import Policy  # noqa: E402
-from gpu_runtime.training.rows.loop_data import sample_data  # noqa: E402
 from gpu_runtime.training.rows.packing import pack, pack_row  # noqa: E402
 from gpu_runtime.training.rows.tensors import RowTensors  # noqa: E402
 from tinkerscript.processes import machine_share  # noqa: E402

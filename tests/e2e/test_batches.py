@@ -11,9 +11,9 @@ import pytest
 from e2e.loop_server import LoopServer, until
 from e2e.playing import ledger, play
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import loop_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.loop.step_options import loss_settings
-from gpu_runtime.training.rows.loop_data import loop_data
 from support.fakes import FakeTrainer
 from tinkerscript.errors import NotFound
 from tinkerscript.wire.config import SessionConfig

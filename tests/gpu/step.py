@@ -44,9 +44,9 @@ from gpu.workload import (  # noqa: E402
     workload_read,
 )  # fmt: skip
 
-from gpu_runtime.interfaces import Sample  # noqa: E402
 from gpu_runtime.kinds import episodes as episodes_module  # noqa: E402
 from gpu_runtime.loading.engine_and_trainer import open_engine_and_trainer  # noqa: E402
+from gpu_runtime.loop.sample import Sample  # noqa: E402
 from gpu_runtime.start import start  # noqa: E402
 from support.any_reward import any_reward  # noqa: E402
 from support.fake_control_plane import FakeControlPlane  # noqa: E402

@@ -5,9 +5,9 @@ blocks.
 import pytest
 import torch
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
 from support.family_checks import drawn_samples, family_gaps

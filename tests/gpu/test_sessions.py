@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 from support.gradient_cases import CONFIGS, NO_CLIP, samples_of
 from support.rank_probe import computation, gradients, in_a_rank, weights_after
 from tinkerscript.wire.config import SessionConfig

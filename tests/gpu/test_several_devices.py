@@ -17,7 +17,8 @@ from safetensors.torch import load_file
 
 from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
-from gpu_runtime.interfaces import Sample, SamplingOptions
+from gpu_runtime.interfaces import SamplingOptions
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.placement import gpus_visible
 from gpu_runtime.training.ranks import TrainerRanks
 from support.rank_batches import batch

@@ -6,11 +6,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.losses import clipped_ratio
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.ranks import TrainerRanks
-from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
 from support.rank_steps import gradient, optim_step

@@ -28,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
 from gpu.part import Table, part_parser  # noqa: E402
 
-from gpu_runtime.interfaces import Sample  # noqa: E402
+from gpu_runtime.loop.sample import Sample  # noqa: E402
 from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
 from support.measured_ranks import memory_of, ranks_measured  # noqa: E402
 from support.model_flops import Shape, peak_tflops, step_flops  # noqa: E402

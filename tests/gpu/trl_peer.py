@@ -47,7 +47,7 @@ from gpu.workload import (  # noqa: E402
 
 from gpu_runtime.engine.model_runner import SWITCH  # noqa: E402
 from gpu_runtime.engine.vllm_process import child_variables, environment_set  # noqa: E402
-from gpu_runtime.interfaces import Sample  # noqa: E402
+from gpu_runtime.loop.sample import Sample  # noqa: E402
 from gpu_runtime.placement import gpus_visible  # noqa: E402
 from support.model_flops import peak_tflops, shape_of, step_flops  # noqa: E402
 from support.ports import free_port  # noqa: E402

@@ -18,11 +18,11 @@ from starlette.routing import Route
 from gpu_runtime.episodes.batches import LEVEL
 from gpu_runtime.errors import ControlPlaneRefused, DiskFull, RuntimeFault
 from gpu_runtime.gateway.app import app_of
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
 from gpu_runtime.journal.removal import NotErasable, episode_scrub, episodes_prune, erasable_check
 from gpu_runtime.loop.batching import batch_samples
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.refusals import GatewayError
 from gpu_runtime.trajectories import reporter as reporter_module
 from gpu_runtime.trajectories import stored_calls

@@ -12,8 +12,9 @@ import pytest
 
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.tensor_parallel import EngineDevices
-from gpu_runtime.interfaces import Delta, Engine, Sample, SamplingOptions, TokenSource
+from gpu_runtime.interfaces import Delta, Engine, SamplingOptions, TokenSource
 from gpu_runtime.loading import engine_and_trainer
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.placement import Placement
 from support.gateway_harness import make_assignment, session_of
 from support.rank_steps import gradient, optim_step

@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.loading.rehearsal import PROMPT, probe_prompts, rehearse
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
 from support.rank_steps import gradient, logprobs, optim_step

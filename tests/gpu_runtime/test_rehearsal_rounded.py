@@ -19,10 +19,9 @@ from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.loading.rehearsal import rehearse
-from gpu_runtime.model_interfaces import Datum, ForwardResult, LossConfig
+from gpu_runtime.model_interfaces import Datum, ForwardResult, LossConfig, counted_of
 from gpu_runtime.training.losses import kl_k3
 from gpu_runtime.training.ranks import TrainerRanks
-from gpu_runtime.training.rows.loop_data import counted_of
 from gpu_runtime.weights.flip import each_unflipped, weights_digest, weights_flip
 from gpu_runtime.weights.reader import MappedWeights
 from support.model_families import family_make

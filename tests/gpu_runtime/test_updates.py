@@ -8,10 +8,10 @@ import math
 import pytest
 
 from gpu_runtime.errors import EngineMismatch, StepRefused
-from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import Datum
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
+from gpu_runtime.model_interfaces import BEFORE, Datum
 from gpu_runtime.steps.updates import batch_train, update_parts
-from gpu_runtime.training.rows.loop_data import BEFORE, sample_data
 from support.fakes import FakeTrainer, below
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import OLD, TARGETS, WEIGHTS

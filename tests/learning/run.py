@@ -37,8 +37,9 @@ from learning.plot import curve_plot  # noqa: E402
 from learning.small_tasks import SMALL  # noqa: E402
 from learning.tasks import TASKS, Question, Task, questions_of_steps  # noqa: E402
 
-from gpu_runtime.interfaces import Sample, SamplingOptions  # noqa: E402
+from gpu_runtime.interfaces import SamplingOptions  # noqa: E402
 from gpu_runtime.loop.advantages import group_advantages  # noqa: E402
+from gpu_runtime.loop.sample import Sample  # noqa: E402
 from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer  # noqa: E402
 from support.engine_loop import Loop, loop_open  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402

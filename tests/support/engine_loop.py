@@ -13,8 +13,9 @@ from pathlib import Path
 
 from gpu_runtime.engine.arguments import EngineSpec
 from gpu_runtime.engine.vllm_engine import VllmEngine
-from gpu_runtime.interfaces import Sample, SamplingOptions
+from gpu_runtime.interfaces import SamplingOptions
 from gpu_runtime.loop.advantages import group_advantages
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from support.rank_steps import gradient, optim_step
 from tinkerscript.wire.config import SessionConfig

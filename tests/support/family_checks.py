@@ -9,11 +9,11 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models.towers import auto_class, tower_freeze
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack, pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
 from support.model_families import VOCABULARY

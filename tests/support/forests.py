@@ -5,8 +5,8 @@ import random
 import torch
 from hypothesis import strategies as st
 
-from gpu_runtime.interfaces import Sample
-from gpu_runtime.training.rows.loop_data import sample_data
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.rows.packing import pack_row
 
 

@@ -5,7 +5,7 @@ samples of each.
 import dataclasses
 import random
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 
 NO_CLIP = {"grad_clip": 1e9, "grad_norm_limit": 1e9}
 # a first step moves the policy off its reference by this rate

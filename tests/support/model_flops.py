@@ -10,8 +10,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpu_runtime.interfaces import Sample
-from gpu_runtime.training.rows.loop_data import sample_data
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.rows.packing import pack, pack_row
 
 Shape = dict[str, int]

@@ -18,8 +18,9 @@ from gpu_runtime.cluster import joining
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.engine.vllm_process import imports_begin
 from gpu_runtime.errors import RuntimeFault
-from gpu_runtime.interfaces import Engine, Sample, SamplingOptions
+from gpu_runtime.interfaces import Engine, SamplingOptions
 from gpu_runtime.loading import engine_and_trainer
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.model_interfaces import Trainer
 from gpu_runtime.weights.handover_folder import handover_make
 from support.gateway_harness import make_assignment, session_of

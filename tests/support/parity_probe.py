@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from gpu_runtime.interfaces import Sample, SamplingOptions
+from gpu_runtime.interfaces import SamplingOptions
+from gpu_runtime.loop.sample import Sample
 from support.engine_loop import Loop, loop_open
 from support.published_weights import published_weights
 from support.tiny_model import tiny_model_make

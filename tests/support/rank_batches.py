@@ -2,7 +2,7 @@
 
 import random
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 
 
 def batch(seed: int) -> list[Sample]:

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.rank_process import rank_environment, rank_load
 from gpu_runtime.training.rank_spec import RankSpec
 from support.rank_steps import gradient_here, logprobs_here, optim_step_here

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import loop_data, sample_data, values_by_token
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.loop.step_options import loop_adam, loss_settings, step_adam
 from gpu_runtime.steps.updates import samples_logprobs
 from gpu_runtime.training.ranks import TrainerRanks
-from gpu_runtime.training.rows.loop_data import loop_data, sample_data, values_by_token
 from tinkerscript.wire.training.defaults import config_resolve
 
 

@@ -30,6 +30,7 @@ from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.kinds import episodes as episodes_module
 from gpu_runtime.loading import tokenizer as tokenizer_module
 from gpu_runtime.loop.batching import samples_with_signal
+from gpu_runtime.loop.data import loop_data
 from gpu_runtime.loop.step_options import loss_settings, step_adam
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.object_store.journal_replica import JournalReplica
@@ -40,7 +41,6 @@ from gpu_runtime.steps.checkpoints import Checkpoints
 from gpu_runtime.steps.comparison import Comparison, Loaded
 from gpu_runtime.steps.learner import Learner
 from gpu_runtime.steps.resumed_state import weights_fetched
-from gpu_runtime.training.rows.loop_data import loop_data
 from gpu_runtime.trajectories.stored_calls import StoredCalls
 from support.fake_control_plane import LEASE, FakeControlPlane
 from support.fakes import FakeEngine, FakeTrainer, Reach

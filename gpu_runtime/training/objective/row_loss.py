@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gpu_runtime.model_interfaces import BEFORE
 from gpu_runtime.training.losses import (
     FORMULAS,
     LossInputs,
@@ -15,7 +16,6 @@ from gpu_runtime.training.losses import (
     kl_k3,
     mean_by_sample,
 )
-from gpu_runtime.training.rows.loop_data import BEFORE
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.engine_correction import FARTHEST

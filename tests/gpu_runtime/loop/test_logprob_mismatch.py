@@ -7,13 +7,13 @@ import math
 import pytest
 
 from gpu_runtime.errors import EngineMismatch, EngineTrainerMismatch
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.loop.logprob_mismatch import (
     BOUNDS,
     EngineGaps,
     MismatchCount,
     mismatch_refusal,
 )
+from gpu_runtime.loop.sample import Sample
 from support.trained_batches import batch, call, episode
 
 

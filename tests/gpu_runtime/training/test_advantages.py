@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_runtime.interfaces import Sample
-from gpu_runtime.training.rows.loop_data import sample_data
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.rows.packing import pack_row
 from support.rank_steps import gradient, optim_step
 from support.tiny_model import tiny_model_make

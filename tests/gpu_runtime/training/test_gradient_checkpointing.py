@@ -9,7 +9,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from gpu_runtime.errors import PlacementImpossible
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from support.rank_probe import computation, in_a_rank, moved_to_the_host
 from support.tiny_model import tiny_model_make

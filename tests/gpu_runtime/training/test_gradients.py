@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 from support.gradient_cases import CONFIGS, NO_CLIP, SAMPLES, samples_of
 from support.rank_probe import gradients, in_a_rank
 from support.tiny_model import tiny_model_make

@@ -6,9 +6,9 @@ import random
 import pytest
 import torch
 
+from gpu_runtime.loop.data import token_scales
 from gpu_runtime.training.losses import kl_k3
 from gpu_runtime.training.objective.row_loss import LoopInputs, clipped_tokens, policy_loss
-from gpu_runtime.training.rows.loop_data import token_scales
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import CLIPPED_LOSSES, RATIO_LOSSES, SURROGATE_LOSSES
 

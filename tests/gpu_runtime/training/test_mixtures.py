@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.errors import ModelUnsupported
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.lora import stored_buffers
 from gpu_runtime.training.models.expert_adapters import expert_weights
 from gpu_runtime.training.models.export import full_weights, hugging_face_export

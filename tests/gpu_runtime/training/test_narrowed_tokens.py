@@ -11,10 +11,10 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.episodes.batch_export import KeptBatch, batch_lines
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.token_values import UNKNOWN, set_pack, set_size, sets_number, sets_spread
 from gpu_runtime.loop.batching import batch_samples
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.losses import token_entropy
 from gpu_runtime.training.policy import allowed_alone, token_logprobs
 from gpu_runtime.training.rows.tensors import sets_tensor

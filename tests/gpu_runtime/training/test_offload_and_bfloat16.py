@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gpu_runtime.errors import RuntimeFault
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from support.rank_probe import in_a_rank, weights_after
 from support.tiny_model import tiny_model_make

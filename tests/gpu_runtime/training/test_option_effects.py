@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 from support.rank_probe import (
     changed_options,
     in_a_rank,

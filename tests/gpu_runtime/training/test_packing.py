@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import create_block_mask
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.model_interfaces import Datum
 from gpu_runtime.training.losses import clipped_ratio
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import TreeRow, pack, pack_row, prefix_order
 from gpu_runtime.training.rows.tensors import RowTensors
 from gpu_runtime.training.tree_flex import block_mask

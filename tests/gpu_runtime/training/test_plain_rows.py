@@ -11,10 +11,10 @@ import torch
 from deepspeed.utils import z3_leaf_module
 
 from gpu_runtime.errors import ModelUnsupported
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import RowKind, pack, pack_row, tokens_repeated
 from gpu_runtime.training.rows.tensors import RowTensors
 from gpu_runtime.training.sharding.loading import layers_gather_whole

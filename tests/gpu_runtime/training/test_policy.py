@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.token_values import set_pack
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.losses import kl_estimate
 from gpu_runtime.training.objective.row_loss import STATISTICS, LoopInputs, row_loss
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.wire.config import SessionConfig

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gpu_runtime.errors import OutOfMemory, StepRefused, TrainerKilled
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
 from support.rank_steps import gradient, optim_step

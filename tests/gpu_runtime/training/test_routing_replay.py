@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from gpu_runtime.errors import ModelUnsupported
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.checkpointing import layers_recompute
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import RowKind, pack
 from gpu_runtime.training.rows.row_pass import RowModel, rows_pass
 from gpu_runtime.training.rows.tensors import RowTensors

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gpu_runtime.errors import ModelUnsupported, PlacementImpossible
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.placement import placement_choose
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.training.sharding.sequence_parallel import SharedRow

@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.loop.batching import batch_samples
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.policy import token_logprobs
-from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
 from support.trained_batches import batch, call, episode

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.model_interfaces import LoraConfig
 from gpu_runtime.training.lora import adapter_weights, plain_weights
 from gpu_runtime.training.models.adapters import ALPHA
 from gpu_runtime.training.models.export import full_weights
 from gpu_runtime.training.objective.reference import EmaReference
 from gpu_runtime.training.optimizer import deepspeed_config
-from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.row_pass import RowModel, rows_pass
 from tinkerscript.wire.config import SessionConfig
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.errors import ModelUnsupported
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.cpu.tree_attention import TreeAttention
 from gpu_runtime.training.cpu.tree_blocks import Tree, node_depths, tree_of
 from gpu_runtime.training.policy import Policy
-from gpu_runtime.training.rows.loop_data import sample_data
 from gpu_runtime.training.rows.packing import pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
 from gpu_runtime.training.tree_flex import block_mask

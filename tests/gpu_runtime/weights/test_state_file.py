@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.shared_memory import state_list
 from support.published_weights import published_weights

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.loop.data import batch_scales, sample_data
+from gpu_runtime.loop.sample import Sample
 from gpu_runtime.loop.step_options import loop_adam
 from gpu_runtime.model_interfaces import AdamParams, LoraConfig
 from gpu_runtime.training.models.adapters import ALPHA
 from gpu_runtime.training.models.export import full_weights
 from gpu_runtime.training.models.trainer import BaseWithModels
-from gpu_runtime.training.rows.loop_data import batch_scales, sample_data
 from support.gradient_cases import NO_CLIP
 from support.rank_batches import batch
 from support.rank_probe import gradients, in_a_rank, weights_after

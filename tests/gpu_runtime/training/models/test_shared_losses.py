@@ -7,9 +7,9 @@ What the loop calls a scale of a token (``token_scales``) is the primitive's ``w
 import pytest
 import torch
 
+from gpu_runtime.loop.data import token_scales
 from gpu_runtime.training.losses import LossInputs, loss_tokens
 from gpu_runtime.training.objective.row_loss import LoopInputs, policy_loss
-from gpu_runtime.training.rows.loop_data import token_scales
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import clip_bounds
 

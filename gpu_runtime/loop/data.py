@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import Datum
+from gpu_runtime.model_interfaces import BEFORE, Datum
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import ADVANTAGES, LOSSES, OLD, TARGETS, WEIGHTS
 
-BEFORE = "logprobs_before_step"
+from .sample import Sample
 
 
 @dataclass(frozen=True)
@@ -92,14 +91,6 @@ def values_by_token(values: Sequence[np.ndarray]) -> list[list[float]]:
     token.
     """
     return [[0.0, *each.tolist()] for each in values]
-
-
-def counted_of(data: Sequence[Datum], values: Sequence[np.ndarray]) -> list[float]:
-    """Of a value for each target those of the ones that count, datum after datum."""
-    kept = [
-        of if it.counted is None else of[it.counted] for it, of in zip(data, values, strict=True)
-    ]
-    return [value for of in kept for value in of.tolist()]
 
 
 def _datum(sample: Sample, scale: float | None, has: _Has) -> Datum:
