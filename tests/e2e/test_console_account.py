@@ -114,7 +114,7 @@ def test_what_a_camera_reads_from_the_qr_code_is_the_secret_and_it_goes_nowhere(
     factor = page.get_by_role("region", name="Second factor")
     factor.get_by_role("button", name="Switch on").click()
     picture = factor.get_by_role("img", name="QR code of the secret").screenshot()
-    read, *_ = cv2.QRCodeDetector().detectAndDecode(
+    read, *_ = cv2.QRCodeDetectorAruco().detectAndDecode(
         cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR)
     )
     uri = urlsplit(read)
