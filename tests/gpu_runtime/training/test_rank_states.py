@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from gpu_runtime.errors import InputUnusable
-from gpu_runtime.training import rank_process
+from gpu_runtime.training import rank_process, remote_model
 from gpu_runtime.training import ranks as ranks_module
 from gpu_runtime.training.models.trainer import BaseWithModels
 from gpu_runtime.training.rank_process import rank_main
@@ -196,7 +196,7 @@ async def test_ranks_wait_in_a_collective_for_as_long_as_any_command_may_last(
     spec = RankSpec("", SessionConfig(), 0, 1, str(tmp_path / "store"), "cpu", 1)
     rank_process._process_group_make(spec, "gloo")  # noqa: SLF001
     assert made["timeout"] == timedelta(seconds=rank_process.COLLECTIVE_S)
-    assert max(ranks_module.STEP_S, ranks_module.WEIGHTS_S) <= rank_process.COLLECTIVE_S
+    assert max(remote_model.STEP_S, remote_model.WEIGHTS_S) <= rank_process.COLLECTIVE_S
 
 
 async def test_a_state_with_a_forged_file_fails_by_name_and_runs_nothing(model, tmp_path) -> None:
