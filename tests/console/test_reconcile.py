@@ -296,7 +296,7 @@ def test_a_session_whose_cluster_lost_a_machine_waits_with_words_and_goes_on(wor
     world.launcher.short = "2 machines are needed, and the cluster has 1"
     world.launcher.die(1)
     for _ in range(20):
-        world.tick(60, step_s=10)
+        world.tick(60, step_s=60)
         assert state_of(session) == SessionState.QUEUED and "has 1" in why_queued(session)
     assert session.restarts == 1, "the end of its runtime alone"
     world.launcher.short = ""

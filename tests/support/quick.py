@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-# of one quick test, its fixtures apart: one second on a quiet core; a slow and shared one takes
-# more
-CPU_LIMIT_S = 4.0
+# of one quick test, its fixtures apart: one second on a quiet core, which a slow and shared one takes
+# for two and more
+CPU_LIMIT_S = 2.5
 # at once, of one quick test; botocore pauses for up to 0.4 s before it asks a store again
 SLEEP_LIMIT_S = 0.5
 FIREFOX = "TESTS_FIREFOX"  # a variable: what --firefox leaves for support/browsers.py
