@@ -12,7 +12,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from gpu_runtime.processes.network import address_toward, listens
+from gpu_runtime.processes.network import address_of, address_toward, listens
 
 from .joining import USUAL, node_command
 from .pods import NOTICE, OWN_ADDRESS, PORT, pod_index, pods
@@ -57,7 +57,8 @@ def pod_join() -> int:
     while not over.wait(AGAIN_S):
         if listens(head, PORT, REACH_S):
             has_joined = True
-            code = node_run(f"{head}:{PORT}", os.environ[OWN_ADDRESS])
+            # its certificate is for its address, not for its name
+            code = node_run(f"{address_of(head)}:{PORT}", os.environ[OWN_ADDRESS])
             if not listens(head, PORT, REACH_S):
                 log.info("the runtime is gone")
                 return 0

@@ -15,6 +15,11 @@ def address_toward(address: str) -> str:
         return str(probe.getsockname()[0])
 
 
+def address_of(name: str) -> str:
+    """The address that ``name`` has. Raises OSError where it has none."""
+    return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
+
+
 def interface_toward(address: str) -> str:
     """The name of the network interface over which ``address`` is reached. Raises OSError where
     there is none.

@@ -4,12 +4,14 @@ here; the real one is in test_ray_ranks.py.
 
 import logging
 from contextlib import ExitStack
+from ipaddress import ip_address
 from types import SimpleNamespace
 
 import pytest
 
 from gpu_runtime.cluster import group, joining, slurm
-from gpu_runtime.cluster.pods import pod_index, pods
+from gpu_runtime.cluster import node as node_module
+from gpu_runtime.cluster.pods import INDEX, NOTICE, OWN_ADDRESS, PODS, pod_index, pods
 from gpu_runtime.cluster.same import versions, versions_differ
 from gpu_runtime.errors import NodesDiffer, PlacementImpossible, TrainerFailed
 
@@ -75,6 +77,24 @@ def test_a_job_of_another_number_of_pods_is_refused(
     assert pods() == ["a-0.a", "a-1.a"] and pod_index() == 1
     with pytest.raises(PlacementImpossible, match="nodes=3, and this Job of Kubernetes has 2 pods"):
         found(3)
+
+
+def test_a_pod_joins_the_runtimes_address_and_not_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For which it has a certificate."""
+    given = {PODS: "localhost,other.pods", INDEX: "1", OWN_ADDRESS: "10.0.0.8"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    listening, joined = iter([True, False]), []
+    monkeypatch.setattr(node_module, "AGAIN_S", 0)
+    monkeypatch.setattr(node_module, "listens", lambda *_: next(listening))
+    monkeypatch.setattr(node_module, "node_run", lambda *given: joined.append(given))
+    monkeypatch.setattr(node_module.signal, "signal", lambda *_: None)
+    monkeypatch.delenv(NOTICE, raising=False)
+    assert node_module.pod_join() == 0
+    ((address, own),) = joined
+    assert ip_address(address.rpartition(":")[0]).is_loopback and own == "10.0.0.8"
 
 
 @pytest.mark.parametrize(("mode", "warned"), [("token", False), ("", True), ("disabled", True)])

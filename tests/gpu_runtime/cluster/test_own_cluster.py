@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 
 import psutil
@@ -23,6 +24,8 @@ from support import node_ranks
 from support.tiny_model import tiny_model_make
 
 RUN_S, END_S = 240, 60
+# The cluster's names of pods are no addresses; this is one that every machine resolves.
+HEAD_NAME = str(int(ip_address(HEAD)))
 pytestmark = [
     pytest.mark.system,
     pytest.mark.timeout(400),
@@ -42,7 +45,7 @@ def pod(
     """A process with what the launcher gives a pod of that ``index``."""
     environment = os.environ | own | {
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "TINKERSCRIPT_RUNTIME_PODS": f"{HEAD},{OTHER}",
+        "TINKERSCRIPT_RUNTIME_PODS": f"{HEAD_NAME},{OTHER}",
         "TINKERSCRIPT_RUNTIME_CPUS": "1",
         "JOB_COMPLETION_INDEX": str(index),
         "POD_IP": (HEAD, OTHER)[index],
