@@ -12,6 +12,7 @@ import pytest
 from gpu_runtime.cluster import group, joining, slurm
 from gpu_runtime.cluster import node as node_module
 from gpu_runtime.cluster.pods import INDEX, NOTICE, OWN_ADDRESS, PODS, pod_index, pods
+from gpu_runtime.cluster.rank_actor import LOST_S
 from gpu_runtime.cluster.same import versions, versions_differ
 from gpu_runtime.errors import NodesDiffer, PlacementImpossible, TrainerFailed
 
@@ -220,3 +221,15 @@ def test_what_is_started_here_has_no_dashboard_and_asks_for_a_token() -> None:
     assert "--include-dashboard=false" in head and "--node-ip-address=10.0.0.1" in head
     other = joining.node_command(address="10.0.0.1:6379")
     assert "--address=10.0.0.1:6379" in other and "--head" not in other
+
+
+def test_a_node_without_power_is_found_while_its_ranks_are_asked_what_became_of_them() -> None:
+    """No connection to it ends: the checks of the head alone find it."""
+    checks = {
+        name.removeprefix("RAY_health_check_"): int(value)
+        for name, value in joining.USUAL.items()
+        if name.startswith("RAY_health_check_")
+    }
+    count = checks["failure_threshold"]
+    found_ms = count * checks["timeout_ms"] + (count - 1) * checks["period_ms"]
+    assert found_ms / 1000 + group.WATCH_S < LOST_S
