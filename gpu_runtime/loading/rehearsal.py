@@ -29,13 +29,7 @@ import numpy as np
 
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
-from gpu_runtime.interfaces import (
-    Engine,
-    SampleOrder,
-    SamplerEngine,
-    SamplingOptions,
-    TokenSource,
-)
+from gpu_runtime.interfaces import Engine, SampleOrder, SamplerEngine, SamplingOptions, TokenSource
 from gpu_runtime.loop.data import sample_data
 from gpu_runtime.loop.logprob_mismatch import BOUNDS
 from gpu_runtime.loop.sample import Sample

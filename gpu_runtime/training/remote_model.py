@@ -1,15 +1,12 @@
 """A model that ranks train, as the runtime's process calls it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LossConfig
-
-if TYPE_CHECKING:
-    from .ranks import RankProcesses
 
 # Seconds within which a rank must return a result or, in a long command, report progress. The last
 # resort: the watchdog, which dumps stacks, has shorter deadlines (health/status.py).
@@ -50,13 +47,15 @@ class RemoteModel(ABC):
 
 @dataclass(frozen=True)
 class RemoteClientModel(RemoteModel):
-    """model_interfaces.ClientModel: one of the models of ``ranks``."""
+    """model_interfaces.ClientModel: one of the models of ranks. ``ranks_call`` sends them a
+    command.
+    """
 
-    ranks: "RankProcesses"
+    ranks_call: Callable[..., Awaitable[Any]]
     model_id: str
 
     async def call(self, command: str, *arguments: object, deadline_s: float) -> Any:
-        return await self.ranks.call(command, self.model_id, *arguments, deadline_s=deadline_s)
+        return await self.ranks_call(command, self.model_id, *arguments, deadline_s=deadline_s)
 
     async def forward(
         self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig

@@ -45,7 +45,7 @@ class ModelTrainerProcess(RankProcesses):
 
     def model(self, model_id: str) -> RemoteClientModel:
         """The model of that id, which need not be there yet."""
-        return RemoteClientModel(self, model_id)
+        return RemoteClientModel(self.call, model_id)
 
     async def unload(self, model_id: str) -> None:
         await self.call("unload", model_id, deadline_s=WEIGHTS_S)

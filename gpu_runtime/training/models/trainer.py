@@ -122,8 +122,7 @@ class BaseWithModels:
             self._models[model_id] = self._whole_model()
             return
         self._room_require(lora)
-        name = f"m{self._made}"
-        self._made += 1
+        name, self._made = f"m{self._made}", self._made + 1
         parameters = self._adapters.add(name, lora, model_id)
         if self._spec.device == "cpu":
             linear_layers_use_onednn(self._policy)  # the adapter's too, as the managed loop's are
@@ -224,9 +223,7 @@ class BaseWithModels:
     def forward_backward(
         self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
     ) -> ForwardResult:
-        """As ``forward``, and accumulates the gradient: of all of ``data``, or after an exception
-        of none.
-        """
+        """As ``forward``, and accumulates the gradient of ``data``; after an exception of none."""
         model = self._model(model_id)
         if self._skips(model):
             return NOTHING
@@ -234,9 +231,7 @@ class BaseWithModels:
             return self._compute(model, data, loss_fn, loss_config, backward=True)
 
     def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
-        """One AdamW step on what was accumulated. Raises InvalidTrainingInput where it is not
-        finite.
-        """
+        """One AdamW step. Raises InvalidTrainingInput for a gradient that is not finite."""
         model = self._model(model_id)
         if self._skips(model):
             return {}
@@ -313,8 +308,8 @@ class BaseWithModels:
     def _adapter_export(
         self, weights: Mapping[str, Tensor], lora: LoraConfig, folder: Path
     ) -> None:
-        model, base = self._policy.model, self._spec.base_model_path
-        adapter_export(model, dict(weights), lora.rank, ALPHA, base, folder)
+        base = self._spec.base_model_path
+        adapter_export(self._policy.model, dict(weights), lora.rank, ALPHA, base, folder)
 
     def _model(self, model_id: str) -> "Model":
         if model_id not in self._models:
