@@ -18,11 +18,13 @@ T = TypeVar("T")
 
 
 class TtlCache(Generic[K, T]):
-    """The results of ``look_up`` in this process. Many calls that miss at once make one look-up."""
+    """The results of ``look_up`` in this process. Many calls that miss at once make one look-up, of
+    the key and of what the first of them gave beside it, which is not kept.
+    """
 
     def __init__(
         self,
-        look_up: Callable[[K], Coroutine[Any, Any, T]],
+        look_up: Callable[..., Coroutine[Any, Any, T]],
         *,
         fresh_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -34,7 +36,7 @@ class TtlCache(Generic[K, T]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    async def get(self, key: K) -> T:
+    async def get(self, key: K, *given: object) -> T:
         """The value as it was at most ``fresh_s`` (FRESH_S) ago. Raises what the look-up raises;
         errors are not cached.
         """
@@ -42,26 +44,26 @@ class TtlCache(Generic[K, T]):
         age_s = self._clock() - entry[1] if entry else fresh_s
         if entry is None or age_s >= fresh_s:
             # A caller that is cancelled must not cancel the look-up of the others.
-            return await asyncio.shield(self._refresh(key))
+            return await asyncio.shield(self._refresh(key, *given))
         if age_s >= fresh_s / 2:
-            self._refresh(key)
+            self._refresh(key, *given)
         return entry[0]
 
     def drop(self, key: K) -> None:
         """Forget a value that turned out to be of no use."""
         self._entries.pop(key, None)
 
-    def _refresh(self, key: K) -> asyncio.Task[T]:
+    def _refresh(self, key: K, *given: object) -> asyncio.Task[T]:
         task = self._pending.get(key)
         if task is None:
-            task = self._pending[key] = asyncio.create_task(self._store(key))
+            task = self._pending[key] = asyncio.create_task(self._store(key, *given))
             task.add_done_callback(_error_retrieve)
         return task
 
-    async def _store(self, key: K) -> T:
+    async def _store(self, key: K, *given: object) -> T:
         began_at = self._clock()
         try:
-            value = await self._look_up(key)
+            value = await self._look_up(key, *given)
         except BaseException:
             self.drop(key)
             raise

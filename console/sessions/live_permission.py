@@ -4,8 +4,7 @@ websocket.
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from channels.db import database_sync_to_async
@@ -32,21 +31,19 @@ HINT = (
 FRESH_S = 0.2  # a thousand watchers with one key cost one query
 
 
-@dataclass(frozen=True)
-class _Watcher:
-    """Those of one credential who watch the same are one."""
+class _Watched(NamedTuple):
+    """What is remembered: those of one credential who watch the same are one."""
 
     credential: bytes
-    watched: str
+    id: str
     check: Callable[[Mapping[str, Any], str], None]
-    scope: Mapping[str, Any] = field(compare=False)
 
 
-async def _checked(watcher: _Watcher) -> None:
-    await database_sync_to_async(watcher.check)(watcher.scope, watcher.watched)
+async def _checked(watched: _Watched, scope: Mapping[str, Any]) -> None:
+    await database_sync_to_async(watched.check)(scope, watched.id)
 
 
-_permissions: TtlCache[_Watcher, None] = TtlCache(_checked, fresh_s=FRESH_S)
+_permissions: TtlCache[_Watched, None] = TtlCache(_checked, fresh_s=FRESH_S)
 
 
 async def live_permission_check(scope: Mapping[str, Any], session_id: str) -> None:
@@ -55,21 +52,21 @@ async def live_permission_check(scope: Mapping[str, Any], session_id: str) -> No
     It may be asked again while the websocket lives; what was allowed less than FRESH_S ago is, and
     who asks during a check gets what comes of it.
     """
-    await _permissions.get(_watcher(_session_check, scope, session_id))
+    await _permissions.get(_watched(_session_check, scope, session_id), scope)
 
 
 async def project_permission_check(scope: Mapping[str, Any], project_id: str) -> None:
     """As ``live_permission_check``, for all sessions of a project."""
-    await _permissions.get(_watcher(_project_check, scope, project_id))
+    await _permissions.get(_watched(_project_check, scope, project_id), scope)
 
 
-def _watcher(
-    check: Callable[[Mapping[str, Any], str], None], scope: Mapping[str, Any], watched: str
-) -> _Watcher:
+def _watched(
+    check: Callable[[Mapping[str, Any], str], None], scope: Mapping[str, Any], watched_id: str
+) -> _Watched:
     headers = dict(scope["headers"])
     credential = headers.get(b"authorization") or headers.get(b"cookie", b"")
     who = hashlib.sha256(credential + b"|" + headers.get(b"origin", b"")).digest()
-    return _Watcher(who, watched, check, scope)
+    return _Watched(who, watched_id, check)
 
 
 def _session_check(scope: Mapping[str, Any], session_id: str) -> None:

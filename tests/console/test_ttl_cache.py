@@ -1,6 +1,8 @@
 """An answer of the database is a second old at most, and no call of a busy session waits for it."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -114,3 +116,20 @@ async def test_cached_routes_do_not_pile_up(cached, monkeypatch) -> None:
     for number in range(20):
         await cached.get(f"ses_{number}")
     assert len(cached) <= 5
+
+
+async def test_what_a_look_up_is_given_beside_the_key_is_not_kept() -> None:
+    """Such as a websocket, which may be over."""
+
+    class Given:
+        """Can be referred to weakly."""
+
+    async def look_up(key: str, given: object) -> str:
+        return f"{key} {type(given).__name__}"
+
+    cached, given = TtlCache(look_up), Given()
+    assert await cached.get(K, given) == f"{K} Given"
+    gone = weakref.ref(given)
+    del given
+    gc.collect()
+    assert gone() is None and len(cached) == 1
