@@ -1,5 +1,5 @@
-"""Engine and tokenizer as their callers see them (the trainer: model_interfaces.py). Each has a real
-part that needs torch, and a light one in tests/support.
+"""Engine and tokenizer as their callers see them (the trainer: model_interfaces.py). Each has a
+real part that needs torch, and a light one in tests/support.
 
 Shape legend: T tokens of one sequence. P tokens of a prompt, R its rows: the places of its tokens
 but the first.

@@ -163,8 +163,8 @@ class TrainedModel(Protocol):
         ...
 
     async def save_state(self, folder: Path) -> None:
-        """Write everything that resuming bit for bit needs: weights, optimizer, step, and a gradient
-        that waits for its step.
+        """Write everything that resuming bit for bit needs: weights, optimizer, step, and a
+        gradient that waits for its step.
         """
         ...
 
