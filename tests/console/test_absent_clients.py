@@ -145,11 +145,11 @@ def test_a_runtime_that_two_clients_share_stays_while_one_of_them_is_there(world
     absent = TinkerSession.objects.get(runtimes__session=shared)
     present = TinkerSession.objects.create(project=project)
     TinkerRuntime.objects.create(tinker_session=present, base_model=BASE_MODEL, session=shared)
-    world.tick(30, beat=READY)
+    world.tick(30, beat=READY, step_s=10)
     world.session(project)
     for others_beat in (True, False):
         for _ in range(5):
-            world.tick(ABSENT_S / 3, beat=READY)
+            world.tick(ABSENT_S / 3, beat=READY, step_s=10)
             fresh = TinkerSession.objects.exclude(id=absent.id)
             (fresh if others_beat else fresh.exclude(id=present.id)).update(heartbeat_at=world.now)
         world.tick(1, beat=READY)
