@@ -1,8 +1,9 @@
 // Single keys for a page: not while something is typed, nor with a modifier, so that the browser's own stay.
-import { useEffect } from "react";
+import { useLayoutEffect } from "react";
 
 export function useKeys(keys: Record<string, () => void>): void {
-  useEffect(() => {
+  // In the same commit as what the page shows: a key pressed before a later effect would lead from the place before.
+  useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const action = keys[event.key];
       const typing =
