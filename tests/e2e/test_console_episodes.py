@@ -17,22 +17,6 @@ from support.fakes import TRAINER_BELOW
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines
 
 pytestmark = pytest.mark.browser
-# React runs its later effects in a task of their own: here 300 ms after what it shows.
-SLOW_TASKS = """
-const post = MessagePort.prototype.postMessage;
-MessagePort.prototype.postMessage = function (...message) {
-  setTimeout(() => post.apply(this, message), 300);
-};
-"""
-PRESS_K_ONCE_IT_LEADS = """() => {
-  new MutationObserver((_, observer) => {
-    const button = document.querySelector('button[title="K"]');
-    if (!button || button.disabled) return;
-    observer.disconnect();
-    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "k", bubbles: true }));
-    document.body.dataset.pressed = "";
-  }).observe(document.body, { attributes: true, childList: true, subtree: true });
-}"""
 
 
 def test_an_ended_sessions_episodes_are_read_by_rest_down_to_the_token(run: Run) -> None:
@@ -322,19 +306,6 @@ def test_a_steps_groups_have_addresses_of_their_own_and_their_answers_beside_eac
     expect(page.get_by_text("This step has no group “nobody”. Its first is shown.")).to_be_visible()
     page.goto(f"/sessions/{run.session_id}/steps/77")
     expect(page.get_by_text("There is no step 77")).to_be_visible()
-
-
-def test_a_key_pressed_as_soon_as_the_page_shows_where_it_leads_is_taken(run: Run) -> None:
-    page = run.page
-    page.add_init_script(SLOW_TASKS)
-    page.goto(f"/sessions/{run.session_id}/steps/1/groups/mist")
-    page.get_by_role("region", name=re.compile(r"^Answer \d")).first.get_by_role("link").click()
-    expect(page.get_by_role("button", name="Next")).to_be_enabled()
-    best = page.url
-    page.evaluate(PRESS_K_ONCE_IT_LEADS)
-    page.keyboard.press("j")
-    expect(page.locator("body[data-pressed]")).to_be_visible()
-    expect(page).to_have_url(best)
 
 
 def test_the_answers_of_a_group_begin_at_the_token_where_they_part(run: Run) -> None:

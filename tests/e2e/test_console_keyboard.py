@@ -11,6 +11,22 @@ from e2e.test_console_accessible import pages, settle
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
+# React runs its later effects in a task of their own: here 300 ms after what it shows.
+SLOW_TASKS = """
+const post = MessagePort.prototype.postMessage;
+MessagePort.prototype.postMessage = function (...message) {
+  setTimeout(() => post.apply(this, message), 300);
+};
+"""
+PRESS_K_ONCE_IT_LEADS = """() => {
+  new MutationObserver((_, observer) => {
+    const button = document.querySelector('button[title="K"]');
+    if (!button || button.disabled) return;
+    observer.disconnect();
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "k", bubbles: true }));
+    document.body.dataset.pressed = "";
+  }).observe(document.body, { attributes: true, childList: true, subtree: true });
+}"""
 
 MOST_STOPS = 400  # of a page: more is a trap
 # What has the focus: where it stands in the document, whether it is seen there, and in what words.
@@ -143,3 +159,16 @@ def test_a_key_is_made_and_a_run_found_without_a_mouse(run: Run) -> None:
     expect(page.get_by_role("option").first).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_key_pressed_as_soon_as_the_page_shows_where_it_leads_is_taken(run: Run) -> None:
+    page = run.page
+    page.add_init_script(SLOW_TASKS)
+    page.goto(f"/sessions/{run.session_id}/steps/1/groups/mist")
+    page.get_by_role("region", name=re.compile(r"^Answer \d")).first.get_by_role("link").click()
+    expect(page.get_by_role("button", name="Next")).to_be_enabled()
+    best = page.url
+    page.evaluate(PRESS_K_ONCE_IT_LEADS)
+    page.keyboard.press("j")
+    expect(page.locator("body[data-pressed]")).to_be_visible()
+    expect(page).to_have_url(best)
