@@ -84,10 +84,12 @@ def django_db_keepdb() -> bool:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_keepdb: bool) -> None:
+def django_db_modify_db_settings(request: pytest.FixtureRequest, django_db_keepdb: bool) -> None:
     """What pytest-django calls before it makes the database."""
     if django_db_keepdb:
         migrated_database.copy_to(Path(settings.DATABASES["default"]["TEST"]["NAME"]))
+    else:  # each worker's has a name of its own
+        request.getfixturevalue("django_db_modify_db_settings_parallel_suffix")
 
 
 @pytest.fixture(scope="session")

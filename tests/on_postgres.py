@@ -19,6 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ["tests/console", "tests/api", "tests/live"]
+# Each with a database of its own in both (tests/settings.py); "-n 0" among the arguments: none.
+WORKERS = ["-n", "2", "--dist", "loadfile"]
 START_S, END_S = 30.0, 30.0
 
 
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         paths = (
             [] if any(Path(argument.split("::")[0]).exists() for argument in arguments) else TESTS
         )
-        command = [sys.executable, "-m", "pytest", "-m", "not engine", *arguments, *paths]
+        command = [sys.executable, "-m", "pytest", "-m", "not engine", *WORKERS, *arguments, *paths]
         return subprocess.run(command, cwd=ROOT, env=environment).returncode
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 
 # Set by tests/on_postgres.py; without them SQLite, and channels in memory.
 _database, _redis = (os.environ.get(name, "") for name in ("TEST_DATABASE_URL", "TEST_REDIS_URL"))
+if _redis and (_worker := os.environ.get("PYTEST_XDIST_WORKER")):
+    # database 0 is that of the servers which tests start
+    _redis = f"{_redis.rpartition('/')[0]}/{int(_worker.removeprefix('gw')) + 1}"
 _data = Path(tempfile.mkdtemp(prefix="tinkerscript-tests-"))
 atexit.register(shutil.rmtree, _data, ignore_errors=True)
 # the catalogue looks for a folder, runtimes into it
