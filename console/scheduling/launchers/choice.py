@@ -103,6 +103,8 @@ def _make(options: LauncherOptions) -> Launcher:
         return RayLauncher(
             options.ray_address, token=options.ray_token, resources=options.resources
         )
+    if options.name != "process":
+        raise NotImplementedError(f"the launcher {options.name} is in the table and not made here")
     return ProcessLauncher(memory_bytes=options.resources.memory_bytes, cpus=options.resources.cpus)
 
 

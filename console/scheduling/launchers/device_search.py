@@ -29,7 +29,7 @@ def devices_find(options: LauncherOptions, *, driver: Path = DRIVER) -> tuple[st
     there. Raises ImproperlyConfigured when they cannot be listed, or when a session is to have more
     than there are.
     """
-    if not options.names_devices:
+    if not options.row.names_devices:
         return ()
     if options.name == "process" and engine_build() != FOR_GPUS:
         _refuse_named(options)

@@ -17,32 +17,24 @@ from django.core.exceptions import ImproperlyConfigured
 
 from console.config.environment import read_int, read_pairs, read_text
 from console.scheduling.launchers.protocol import Resources
+from console.scheduling.launchers.table import (
+    CPUS,
+    DEVICES,
+    GPUS,
+    IMAGE,
+    KUBERNETES,
+    KUBERNETES_NODES,
+    LAUNCHERS,
+    MEMORY,
+    RAY_ADDRESS,
+    RAY_TOKEN,
+    SLURM_OPTIONS,
+    VARIABLES,
+    WARM,
+    LauncherRow,
+)
 
 CHOICE = "TINKERSCRIPT_LAUNCHER"
-KUBERNETES = "TINKERSCRIPT_KUBERNETES"
-NAMES = ("process", "docker", "kubernetes", "slurm", "ray")
-RAY_ADDRESS, RAY_TOKEN = "TINKERSCRIPT_RAY_ADDRESS", "TINKERSCRIPT_RAY_TOKEN_FILE"
-USED_BY = {
-    "TINKERSCRIPT_RUNTIME_MEMORY_GIB": NAMES,
-    "TINKERSCRIPT_RUNTIME_CPUS": NAMES,
-    "TINKERSCRIPT_RUNTIME_GPUS": NAMES,
-    "TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB": NAMES,
-    "TINKERSCRIPT_DEVICES": ("process", "docker"),
-    "TINKERSCRIPT_WARM": ("process",),
-    "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),
-    KUBERNETES: ("kubernetes",),
-    "TINKERSCRIPT_KUBERNETES_NODES": ("kubernetes",),
-    "TINKERSCRIPT_SLURM_OPTIONS": ("slurm",),
-    RAY_ADDRESS: ("ray",),
-    RAY_TOKEN: ("ray",),
-}
-NEEDED_BY = {
-    "TINKERSCRIPT_RUNTIME_MEMORY_GIB": ("docker", "kubernetes", "slurm", "ray"),
-    "TINKERSCRIPT_RUNTIME_CPUS": ("kubernetes", "slurm", "ray"),
-    RAY_ADDRESS: ("ray",),
-    "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),
-}
-PACKAGES = {"docker": "docker", "kubernetes": "kubernetes"}  # Python packages, of the group server
 DEVICE = re.compile(r"\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{8,70}")
 LOOPBACK = ("127.", "localhost", "[::1]", "0.0.0.0")
 SLURM_NOTICE_S = 90
@@ -68,9 +60,9 @@ class LauncherOptions:
     devices: tuple[str, ...] | None = None
 
     @property
-    def names_devices(self) -> bool:
-        """Whether the server hands out devices by name; a cluster chooses them itself."""
-        return self.name in USED_BY["TINKERSCRIPT_DEVICES"]
+    def row(self) -> LauncherRow:
+        """What the launcher needs and can do."""
+        return LAUNCHERS[self.name]
 
 
 def launcher_options_read(
@@ -82,51 +74,46 @@ def launcher_options_read(
     embedded one), ``most`` how many runtimes there may be. Raises ImproperlyConfigured, also when
     runtimes that have a network of their own could not reach either.
     """
-    name = read_text(CHOICE, "process", among=NAMES, source=source)
-    for variable, users in USED_BY.items():
+    name = read_text(CHOICE, "process", among=tuple(LAUNCHERS), source=source)
+    row = LAUNCHERS[name]
+    for variable in VARIABLES:
         given = source.get(variable, "").strip()
-        if given and name not in users:
+        if given and variable not in row.variables:
+            users = [other for other, its in LAUNCHERS.items() if variable in its.variables]
             raise ImproperlyConfigured(
                 f"{variable} does nothing with {CHOICE}={name}; it is for {', '.join(users)}."
             )
-        if not given and name in NEEDED_BY.get(variable, ()):
+        if not given and variable in row.needs:
             raise ImproperlyConfigured(f"{CHOICE}={name} needs {variable}.")
-    if name != "process":
-        _check_installed(name)
+    _check_installed(name)
+    if not row.shares_loopback:
         _check_reach(name, server_url, s3_endpoint_url)
     kubernetes = _read_kubernetes(KUBERNETES, source)
     return LauncherOptions(
         name=name,
         resources=_read_resources(name, source),
-        image=read_text("TINKERSCRIPT_RUNTIME_IMAGE", "", source=source),
+        image=read_text(IMAGE, "", source=source),
         kubernetes_namespace=kubernetes.get("namespace", "tinkerscript"),
         kubernetes_claim=kubernetes.get("claim", ""),
-        kubernetes_nodes=read_pairs(
-            "TINKERSCRIPT_KUBERNETES_NODES", form="label=value", source=source
-        ),
+        kubernetes_nodes=read_pairs(KUBERNETES_NODES, form="label=value", source=source),
         kubernetes_context=kubernetes.get("context", ""),
-        slurm_options=_read_slurm_options("TINKERSCRIPT_SLURM_OPTIONS", source),
+        slurm_options=_read_slurm_options(SLURM_OPTIONS, source),
         ray_address=_read_ray_address(source),
         ray_token=_read_ray_token(source),
-        devices=_read_devices("TINKERSCRIPT_DEVICES", source),
-        warm=_read_warm("TINKERSCRIPT_WARM", most=most, source=source) if name == "process" else 0,
+        devices=_read_devices(DEVICES, source),
+        warm=_read_warm(WARM, most=most, source=source) if WARM in row.may_have else 0,
     )
 
 
 def _read_resources(launcher: str, source: Mapping[str, str]) -> Resources:
-    gpus = _read_optional("TINKERSCRIPT_RUNTIME_GPUS", low=0, high=64, source=source)
-    gpu_memory_bytes = _read_optional(
-        "TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB", high=1 << 12, unit=1 << 30, source=source
-    )
+    gpus_name, gpu_memory_name = GPUS
+    gpus = _read_optional(gpus_name, low=0, high=64, source=source)
+    gpu_memory_bytes = _read_optional(gpu_memory_name, high=1 << 12, unit=1 << 30, source=source)
     if gpu_memory_bytes and not gpus and (gpus == 0 or launcher != "process"):
-        raise ImproperlyConfigured(
-            "TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB does nothing without TINKERSCRIPT_RUNTIME_GPUS."
-        )
+        raise ImproperlyConfigured(f"{gpu_memory_name} does nothing without {gpus_name}.")
     return Resources(
-        memory_bytes=_read_optional(
-            "TINKERSCRIPT_RUNTIME_MEMORY_GIB", high=1 << 16, unit=1 << 30, source=source
-        ),
-        cpus=_read_optional("TINKERSCRIPT_RUNTIME_CPUS", high=4096, source=source),
+        memory_bytes=_read_optional(MEMORY, high=1 << 16, unit=1 << 30, source=source),
+        cpus=_read_optional(CPUS, high=4096, source=source),
         gpus=gpus,
         gpu_memory_bytes=gpu_memory_bytes,
     )
@@ -232,17 +219,15 @@ def _read_warm(name: str, *, most: int, source: Mapping[str, str]) -> int:
 
 
 def _check_installed(name: str) -> None:
+    package, command = LAUNCHERS[name].package, LAUNCHERS[name].command
     # Without an origin it is a mere folder of that name, such as our docker/.
-    if (
-        name in PACKAGES
-        and getattr(importlib.util.find_spec(PACKAGES[name]), "origin", None) is None
-    ):
+    if package and getattr(importlib.util.find_spec(package), "origin", None) is None:
         raise ImproperlyConfigured(
-            f"{CHOICE}={name} needs a package: {PACKAGES[name]}, of requirements/server.txt."
+            f"{CHOICE}={name} needs a package: {package}, of requirements/server.txt."
         )
-    if name == "slurm" and shutil.which("sbatch") is None:
+    if command and shutil.which(command) is None:
         raise ImproperlyConfigured(
-            f"{CHOICE}=slurm needs Slurm's own commands on this machine: there is no sbatch."
+            f"{CHOICE}={name} needs its own commands on this machine: there is no {command}."
         )
 
 

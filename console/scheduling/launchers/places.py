@@ -25,17 +25,13 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from console.config.environment import PREFIX, removed_find
-from console.scheduling.launchers.options import (
-    CHOICE,
-    USED_BY,
-    LauncherOptions,
-    launcher_options_read,
-)
+from console.scheduling.launchers.options import CHOICE, LauncherOptions, launcher_options_read
+from console.scheduling.launchers.table import LAUNCHERS, VARIABLES
 from tinkerscript.wire.config import HERE, PLACE_PATTERN
 
 VARIABLE = "TINKERSCRIPT_PLACES"
 # the others are of this machine, whose devices are given away in one place alone
-CLUSTERS = ("kubernetes", "slurm", "ray")
+CLUSTERS = [name for name, row in LAUNCHERS.items() if row.is_cluster]
 OWN_KEYS = {"kind", "launcher", "max_runtimes"}
 MOST_RUNTIMES = 10_000
 
@@ -101,7 +97,7 @@ def _place(name: str, table: Mapping[str, Any], *, server_url: str, s3_endpoint_
         raise ImproperlyConfigured(
             f"{HERE!r} is the place that {CHOICE} and the other variables describe."
         )
-    known = OWN_KEYS | {variable.removeprefix(PREFIX).lower() for variable in USED_BY}
+    known = OWN_KEYS | {variable.removeprefix(PREFIX).lower() for variable in VARIABLES}
     if unknown := sorted(set(table) - known):
         if instead := removed_find(PREFIX + unknown[0].upper()):
             raise ImproperlyConfigured(f"{unknown[0]}: {instead}")

@@ -244,7 +244,7 @@ def _devices_most(place: str) -> int | None:
     launcher = place_launcher(place)
     if launcher.resources.gpus == 0:
         return 0
-    if launcher.names_devices:
+    if launcher.row.names_devices:
         return Device.objects.count()
     return None if launcher.resources.gpus else 0
 

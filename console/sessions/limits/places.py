@@ -18,8 +18,6 @@ from tinkerscript.wire.config import HERE, SessionConfig
 from tinkerscript.wire.server import PlaceView
 from tinkerscript.wire.sessions import SessionState
 
-LAUNCHERS = ("ray", "slurm", "kubernetes")  # that start one runtime on several machines
-
 
 def place_choose(*, config: SessionConfig) -> SessionConfig:
     """``config`` with the name of a place in ``place``, where it may have named a kind. Raises
@@ -100,7 +98,7 @@ def nodes_check(*, config: SessionConfig) -> None:
     if config.nodes == 1:
         return
     options = place_launcher(config.place)
-    if options.name not in LAUNCHERS:
+    if not options.row.spans_machines:
         raise InvalidRequest.of_field(
             "config.nodes",
             f"nodes is {config.nodes}: a session over several machines needs a server with "

@@ -29,7 +29,7 @@ class PlaceView(Response):
     kind: str = Field(
         description="What the operator calls its machines, such as h100x8; empty for `here`."
     )
-    launcher: str = Field(description="process, docker, kubernetes, slurm or ray.")
+    launcher: str = Field(description="What starts runtimes, such as process or slurm.")
     max_runtimes: int = Field(description="So many sessions run there at once.")
     running: int = Field(
         description="Sessions of the project; for an operator those of all projects."

@@ -1,12 +1,17 @@
 """Which launcher is made, and what it refuses to take over."""
 
+import importlib
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
+from console.scheduling.launchers import docker
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get, model_folders
 from console.scheduling.launchers.options import LauncherOptions
-from console.scheduling.launchers.protocol import Resources
+from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable, Resources
+from console.scheduling.launchers.table import LAUNCHERS
+from launching.backends import BACKENDS
 from support import factories
 
 OPTIONS = LauncherOptions(
@@ -20,6 +25,27 @@ def test_the_setting_names_the_launcher(settings, monkeypatch) -> None:
     assert launcher_get().name == "process"
     settings.LAUNCHER = replace(OPTIONS, name="slurm")
     assert launcher_get().name == "slurm"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_each_launcher_of_the_table_is_made_and_is_tested(name, settings, monkeypatch) -> None:
+    monkeypatch.setattr(docker, "engine_connect", lambda: None)
+    settings.LAUNCHER = replace(OPTIONS, name=name)
+    with suppress(LauncherUnavailable):  # its cluster is not here
+        assert launcher_get().name == name
+    module = f"console.scheduling.launchers.{name}"
+    importlib.import_module(module)
+    (own,) = (each for each in Launcher.__subclasses__() if each.__module__ == module)
+    assert own.names_devices is LAUNCHERS[name].names_devices
+    assert name in BACKENDS, "the contract of launchers is not tested on it"
+
+
+@pytest.mark.django_db
+def test_a_launcher_that_nothing_makes_is_not_taken_for_a_process(settings) -> None:
+    settings.LAUNCHER = replace(OPTIONS, name="other")
+    with pytest.raises(NotImplementedError, match="the launcher other"):
+        launcher_get()
 
 
 def test_runtimes_of_another_launcher_are_not_left_unwatched(project, settings) -> None:

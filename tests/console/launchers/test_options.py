@@ -2,14 +2,18 @@
 named.
 """
 
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from console.scheduling.launchers.options import USED_BY, launcher_options_read, slurm_notice_s
+from console.scheduling.launchers.options import launcher_options_read, slurm_notice_s
 from console.scheduling.launchers.protocol import Resources
+from console.scheduling.launchers.table import LAUNCHERS, VARIABLES
 
+ROOT = Path(__file__).resolve().parents[3]
 REACHABLE = {
     "server_url": "http://10.0.0.1:8000",
     "s3_endpoint_url": "http://10.0.0.1:9000",
@@ -27,7 +31,7 @@ def read(monkeypatch):
     """``read(environment)``: the options in these variables alone."""
 
     def options(environment: dict[str, str], **reach: str):
-        for name in ("TINKERSCRIPT_LAUNCHER", *USED_BY):
+        for name in ("TINKERSCRIPT_LAUNCHER", *VARIABLES):
             monkeypatch.delenv(name, raising=False)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
@@ -85,10 +89,20 @@ def test_a_malformed_lacking_or_idle_variable_is_named(read, changes, named) -> 
 
 
 def test_no_variable_of_another_launcher_is_taken_by_processes(read) -> None:
-    for name, users in USED_BY.items():
-        if "process" not in users:
+    for name in VARIABLES:
+        if name not in LAUNCHERS["process"].variables:
             with pytest.raises(ImproperlyConfigured, match=f"{name} does nothing"):
                 read({name: "1"})
+
+
+def test_the_page_has_what_each_launcher_needs_and_may_have() -> None:
+    page = (ROOT / "docs/operations/launchers.md").read_text()
+    rows = re.findall(r"^\| `([a-z_]+)` \|[^|]*\|([^|]*)\|([^|]*)\|$", page, re.MULTILINE)
+    written = {
+        name: [set(VARIABLES) & set(re.findall(r"TINKERSCRIPT_[A-Z_]+", cell)) for cell in cells]
+        for name, *cells in rows
+    }
+    assert written == {name: [set(row.needs), set(row.may_have)] for name, row in LAUNCHERS.items()}
 
 
 @pytest.mark.parametrize(
