@@ -57,16 +57,16 @@ from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER, SamplerI
 
 OPENAI, ANTHROPIC = "/oai/api", "/anthropic/api"
 REST = ("/v1/", "/api/v1/")
-PATHS = {
+PATHS = {  # of the gateway, below each prefix
     OPENAI: (
-        "chat/completions",
-        "completions",
-        "responses",
-        "responses/input_tokens",
-        "tokenize",
-        "detokenize",
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/responses",
+        "/v1/responses/input_tokens",
+        "/v1/tokenize",
+        "/v1/detokenize",
     ),
-    ANTHROPIC: ("messages", "messages/count_tokens"),
+    ANTHROPIC: ("/v1/messages", "/v1/messages/count_tokens"),
 }
 PATHS[PREFIX] = PATHS[OPENAI] + PATHS[ANTHROPIC]
 CODES = {401: "invalid_api_key", 404: "model_not_found"}  # as OpenAI's clients know them
@@ -94,7 +94,7 @@ async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
     async def serve(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         try:
-            await _serve(scope, receive, send, prefix, url_path.removeprefix("/v1/"))
+            await _serve(scope, receive, send, prefix, url_path)
         except DomainError as error:
             code = CODES.get(error.status, error.code)
             of_no_episode = (
@@ -137,7 +137,7 @@ async def no_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> N
 
 
 async def _serve(
-    scope: dict[str, Any], receive: Receive, send: Send, prefix: str, name: str
+    scope: dict[str, Any], receive: Receive, send: Send, prefix: str, url_path: str
 ) -> None:
     secret = key_sent(scope["headers"])
     checkpoint_id = _checkpoint_of(secret)
@@ -146,11 +146,11 @@ async def _serve(
     else:
         caller = await caller_of(secret)
         caller_id = caller.key.id
-        if scope["method"] == "GET" and name == "models":
+        if scope["method"] == "GET" and url_path == "/v1/models":
             await response_send(send, 200, await database_sync_to_async(_models)(caller, prefix))
             return
-    if name not in PATHS[prefix]:
-        served = ", ".join(f"{prefix}/v1/{each}" for each in PATHS[prefix])
+    if url_path not in PATHS[prefix]:
+        served = ", ".join(f"{prefix}{each}" for each in PATHS[prefix])
         raise RelayError(
             404, "not_found", f"There is nothing at {scope['path']}; these are: {served}."
         )
@@ -179,7 +179,7 @@ async def _serve(
         if place.sampler_id is not None:
             headers[SAMPLER_HEADER] = str(place.sampler_id)
             announce = partial(runtime_announce, place.sampler_id)
-        request = GatewayRequest("POST", f"/v1/{name}", headers, body, prepare=announce)
+        request = GatewayRequest("POST", url_path, headers, body, prepare=announce)
         await proxy_until_end(place.session_id, caller_id, request, receive, send)
 
 

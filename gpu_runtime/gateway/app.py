@@ -21,8 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, RuntimeFault, StoreUnavailable
-from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
 from gpu_runtime.gateway.completion_handler import CompletionHandler, ModelNames
+from gpu_runtime.gateway.dialects import dialect_routes
 from gpu_runtime.gateway.http import (
     anthropic_error,
     episode_key,
@@ -32,8 +32,6 @@ from gpu_runtime.gateway.http import (
 )
 from gpu_runtime.gateway.internal_routes import InternalRoutes
 from gpu_runtime.gateway.openai.model_routes import CallRoutes, ModelRoutes
-from gpu_runtime.gateway.openai.routes import OpenAIRoutes
-from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.interfaces import TokenSource
 from gpu_runtime.refusals import (
@@ -80,11 +78,9 @@ def create_app(
         policy_version=lambda: episodes.batches.policy_version,
     )
     routes = [
-        *OpenAIRoutes(handler).routes(),
+        *dialect_routes(handler),
         *ModelRoutes(handler, names.listed).routes(),
         *CallRoutes(handler, episodes).routes(),
-        *TokenRoutes(handler).routes(),
-        *AnthropicRoutes(handler).routes(),
         *InternalRoutes(episodes, renderer, assignment, erase).routes(),
     ]
     return app_of(routes, on_refusal=partial(_count, episodes))

@@ -12,13 +12,11 @@ from starlette.requests import Request
 from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.errors import RuntimeFault
-from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
 from gpu_runtime.gateway.app import app_of
 from gpu_runtime.gateway.completion_handler import CompletionHandler, ModelNames
+from gpu_runtime.gateway.dialects import dialect_routes
 from gpu_runtime.gateway.http import check_relay_key, episode_key
 from gpu_runtime.gateway.openai.model_routes import ModelRoutes
-from gpu_runtime.gateway.openai.routes import OpenAIRoutes
-from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.recorder import ForgottenCalls
 from gpu_runtime.interfaces import TokenSource
@@ -62,14 +60,8 @@ class ServedModel:
             policy_version=lambda: self._version,
             caller=_caller,
         )
-        return app_of(
-            [
-                *OpenAIRoutes(handler).routes(),
-                *TokenRoutes(handler).routes(),
-                *AnthropicRoutes(handler).routes(),
-                *ModelRoutes(handler, self._names.listed).routes(),
-            ]
-        )
+        models = ModelRoutes(handler, self._names.listed)
+        return app_of([*dialect_routes(handler), *models.routes()])
 
     def _authenticate(self, request: Request) -> OpenEpisode:
         """Raises BadKey, EpisodeClosed."""

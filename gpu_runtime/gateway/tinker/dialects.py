@@ -21,11 +21,9 @@ from starlette.routing import Route
 from gpu_runtime.episodes.open_episodes import OpenEpisode
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RuntimeFault
 from gpu_runtime.events import Events
-from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
 from gpu_runtime.gateway.completion_handler import CompletionHandler
+from gpu_runtime.gateway.dialects import dialect_routes
 from gpu_runtime.gateway.http import check_relay_key
-from gpu_runtime.gateway.openai.routes import OpenAIRoutes
-from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.samples.sampling import STALL_S, Sampled
 from gpu_runtime.gateway.tinker.snapshots import snapshot_held
@@ -78,17 +76,8 @@ class DialectRoutes:
         self.last_activity_at = time.time()
 
     def routes(self) -> list[Route]:
-        """The routes, for the app: those of the dialects' routes that are for any conversation."""
-        paths = [
-            "/v1/chat/completions",
-            "/v1/completions",
-            "/v1/responses",
-            "/v1/responses/input_tokens",
-            "/v1/tokenize",
-            "/v1/detokenize",
-        ]
-        paths += ["/v1/messages", "/v1/messages/count_tokens"]
-        return [Route(path, self._serve, methods=["POST"]) for path in paths]
+        """For the app: which paths there are is known once a sampler has its routes."""
+        return [Route("/{path:path}", self._serve, methods=["POST"])]
 
     async def _serve(self, request: Request) -> Response:
         check_relay_key(request, self._relay_key)
@@ -106,7 +95,9 @@ class DialectRoutes:
                 self._by_sampler.popitem(last=False)
         self._by_sampler.move_to_end(now)
         self.last_activity_at = time.time()
-        return await of_sampler[request.url.path](request)
+        if (serve := of_sampler.get(request.url.path)) is None:
+            raise NotFound(f"POST {request.url.path}: there is no such call of a model")
+        return await serve(request)
 
     def _make(
         self, sampler_id: str, folder: Path | None, renderer: Renderer
@@ -127,12 +118,11 @@ class DialectRoutes:
         handler = CompletionHandler(
             authenticate, calls, None, caller=lambda sent: sent.headers.get(CALLER_HEADER, "")
         )
-        routes = [
-            *OpenAIRoutes(handler).routes(),
-            *TokenRoutes(handler).routes(),
-            *AnthropicRoutes(handler).routes(),
-        ]
-        return {route.path: route.endpoint for route in routes}
+        return {
+            route.path: route.endpoint
+            for route in dialect_routes(handler)
+            if "POST" in (route.methods or ())
+        }
 
     def _call_over(self) -> None:
         self.last_activity_at = time.time()

@@ -5,6 +5,7 @@ runtime is told.
 import json
 from datetime import timedelta
 from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from django.test import Client as Browser
 from django.utils import timezone
 
 from api.forward import routes
+from api.relay.app import BESIDE_V1
+from api.tinker.endpoints import PATHS
 from console.asgi import application
 from console.sessions.models import Checkpoint, Session
 from console.sessions.serving import serving_create
@@ -20,6 +23,7 @@ from console.tinker.models import TinkerSampler, TinkerSession
 from console.tinker.services import tinker_sessions_vanished_finish
 from console.users.keys import key_create
 from console.users.models import ApiKey, Membership, Project, User
+from gpu_runtime.gateway.dialects import dialect_routes
 from support.asgi_calls import Call, FakeGateway
 from support.factories import BASE_MODEL, EVERY_SCOPE, member_make, session_make, user_make
 from support.tinker_client import Client
@@ -51,6 +55,14 @@ async def trained(client: Client, gateway: FakeGateway) -> tuple[str, str]:
         state="ready", address=gateway.address
     )
     return f"tinker://{made['model_id']}/sampler_weights/final", opened.checkpoint_id
+
+
+def test_every_call_of_a_dialect_is_passed_on_with_an_api_key_and_with_an_episodes() -> None:
+    handler: Any = SimpleNamespace(calls=SimpleNamespace(renderer=None))  # not called
+    paths = {route.path for route in dialect_routes(handler) if "POST" in (route.methods or ())}
+    below_v1 = {path for path in paths if path.startswith("/v1/")}
+    assert below_v1 == set().union(*PATHS.values())
+    assert paths - below_v1 <= set(BESIDE_V1)
 
 
 async def test_every_name_of_a_model_leads_to_the_runtime_that_serves_its_client(
