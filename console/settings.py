@@ -7,7 +7,7 @@ TINKERSCRIPT_PORT       8000                       port that `manage.py up` list
 TINKERSCRIPT_PUBLIC_URL http://HOST:PORT           origin that clients use; the machine's name where HOST is 0.0.0.0
 TINKERSCRIPT_MODELS                                extra base models: name=/folder,name=/folder
 TINKERSCRIPT_MAX_RUNTIMES 1                        sessions that may run at once on this machine
-TINKERSCRIPT_LAUNCHER   process                    what starts runtimes: scheduling/launchers/table.py
+TINKERSCRIPT_LAUNCHER   process                    what starts runtimes: scheduling/launchers/options.py
 TINKERSCRIPT_PLACES                                a file of further places: see scheduling/launchers/places.py
 TINKERSCRIPT_RUNTIME_SERVER_URL (the lease process) origin at which runtimes find the server
 TINKERSCRIPT_LEASE_PORT (a free one)               the lease process's, on HOST; a free one: on this machine alone

@@ -170,7 +170,7 @@ def test_every_setting_is_documented():
     # In quotes: the name as it is read from the environment.
     texts = [
         (ROOT / f"console/{name}.py").read_text()
-        for name in ("settings", "scheduling/launchers/table")
+        for name in ("settings", "scheduling/launchers/options")
     ]
     read = {name for text in texts for name in re.findall(rf'"({SETTING.pattern})"', text)}
     assert len(read) > 20, "settings are read elsewhere now"

@@ -23,7 +23,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from console.scheduling.launchers.kubernetes_manifests import USER
+from console.scheduling.launchers.kubernetes.manifests import USER
 from console.scheduling.processes import wait_until
 from console.server.metrics import RELAY_IN_FLIGHT
 from launching.daemons import daemon, ports_find

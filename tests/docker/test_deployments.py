@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from console.scheduling.launchers import docker as docker_launcher
-from console.scheduling.launchers import kubernetes_manifests, options
+from console.scheduling.launchers import options
 from console.scheduling.launchers.docker_networks import DOCKER_NETWORK
+from console.scheduling.launchers.kubernetes import manifests as kubernetes_manifests
 from console.scheduling.processes import wait_until
 from launching.backends import WAIT, kubernetes_launcher
 from launching.fake_kubernetes import VERSION, FakeKubernetes

@@ -19,9 +19,9 @@ import pytest
 from kubernetes import client as kubernetes_client
 from kubernetes import config as kubernetes_config
 
-from console.scheduling.launchers import kubernetes_manifests
 from console.scheduling.launchers.docker import DockerLauncher
-from console.scheduling.launchers.kubernetes import KubernetesLauncher
+from console.scheduling.launchers.kubernetes import manifests
+from console.scheduling.launchers.kubernetes.launcher import KubernetesLauncher
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Handle, Launcher, Resources
@@ -72,7 +72,7 @@ class Backend:
         session_id = session_id or f"ses_{secrets.token_hex(8)}"
         if self.home is not None:
             (self.folder / session_id).mkdir(parents=True, exist_ok=True)
-            os.chown(self.folder / session_id, kubernetes_manifests.USER, kubernetes_manifests.USER)
+            os.chown(self.folder / session_id, manifests.USER, manifests.USER)
         folder = self.folder / session_id
         return launcher.new_handle(
             session_id=session_id, instance_id=instance_id, folder=folder, **devices
@@ -184,7 +184,7 @@ def cluster_backend() -> Iterator[Backend]:
     ):
         # A kubelet of 1.20 gives a pod the first time that it is given, which may be by the Job's
         # controller.
-        patch.setattr(kubernetes_manifests, "GRACE_S", 2)
+        patch.setattr(manifests, "GRACE_S", 2)
         home = kubeconfig.parent / "data"
         for folder in (home, home / "models"):
             folder.mkdir()
@@ -203,7 +203,7 @@ def cluster_backend() -> Iterator[Backend]:
             (pod,) = [
                 pod
                 for pod in pods.items
-                if pod.metadata.labels[kubernetes_manifests.LAUNCH] == handle["launch"]
+                if pod.metadata.labels[manifests.LAUNCH] == handle["launch"]
             ]
             container_kill(
                 kubeconfig.parent / "localhost", pod.status.container_statuses[0].container_id

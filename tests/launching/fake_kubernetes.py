@@ -25,7 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import kubernetes_validate
 
-from console.scheduling.launchers.kubernetes_manifests import INDEX
+from console.scheduling.launchers.kubernetes.manifests import INDEX
 from console.scheduling.launchers.protocol import GATEWAY_PORT
 
 VERSION = "1.34"

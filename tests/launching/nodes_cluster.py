@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from kubernetes import client, config
 
-from console.scheduling.launchers.kubernetes_manifests import USER
-from console.scheduling.launchers.kubernetes_pods import pod_index
+from console.scheduling.launchers.kubernetes.manifests import USER
+from console.scheduling.launchers.kubernetes.pods import pod_index
 from launching.kubernetes_images import PRODUCT, of_checkout
 from launching.kubernetes_network import GATEWAY, names_served, own_network, places_make
 from launching.kubernetes_node import DOMAIN, Node, version_read

@@ -88,7 +88,10 @@ def _make(options: LauncherOptions) -> Launcher:
             read_only=model_folders(),
         )
     if options.name == "kubernetes":
-        from console.scheduling.launchers.kubernetes import KubernetesLauncher, cluster_connect
+        from console.scheduling.launchers.kubernetes.launcher import (
+            KubernetesLauncher,
+            cluster_connect,
+        )
 
         return KubernetesLauncher(
             cluster_connect(options.kubernetes_context), options=options, data=settings.DATA

@@ -25,8 +25,13 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from console.config.environment import PREFIX, removed_find
-from console.scheduling.launchers.options import CHOICE, LauncherOptions, launcher_options_read
-from console.scheduling.launchers.table import LAUNCHERS, VARIABLES
+from console.scheduling.launchers.options import (
+    CHOICE,
+    LAUNCHERS,
+    VARIABLES,
+    LauncherOptions,
+    launcher_options_read,
+)
 from tinkerscript.wire.config import HERE, PLACE_PATTERN
 
 VARIABLE = "TINKERSCRIPT_PLACES"

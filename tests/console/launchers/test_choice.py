@@ -8,9 +8,8 @@ import pytest
 
 from console.scheduling.launchers import docker
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get, model_folders
-from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.options import LAUNCHERS, LauncherOptions
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable, Resources
-from console.scheduling.launchers.table import LAUNCHERS
 from launching.backends import BACKENDS
 from support import factories
 
@@ -34,9 +33,9 @@ def test_each_launcher_of_the_table_is_made_and_is_tested(name, settings, monkey
     settings.LAUNCHER = replace(OPTIONS, name=name)
     with suppress(LauncherUnavailable):  # its cluster is not here
         assert launcher_get().name == name
-    module = f"console.scheduling.launchers.{name}"
-    importlib.import_module(module)
-    (own,) = (each for each in Launcher.__subclasses__() if each.__module__ == module)
+    of_name = f"console.scheduling.launchers.{name}"
+    importlib.import_module(of_name)
+    (own,) = (each for each in Launcher.__subclasses__() if each.__module__.startswith(of_name))
     assert own.names_devices is LAUNCHERS[name].names_devices
     assert name in BACKENDS, "the contract of launchers is not tested on it"
 

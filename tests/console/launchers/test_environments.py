@@ -8,10 +8,10 @@ from typing import Any
 import docker.errors
 import pytest
 
-from console.scheduling.launchers import kubernetes_manifests as manifests
 from console.scheduling.launchers import slurm
 from console.scheduling.launchers.docker import DockerLauncher
 from console.scheduling.launchers.docker_networks import ICC
+from console.scheduling.launchers.kubernetes import manifests
 from console.scheduling.launchers.protocol import Resources
 
 RESOURCES = Resources(cpus=1, memory_bytes=1 << 30)

@@ -13,9 +13,9 @@ import kubernetes_validate
 import pytest
 from kubernetes.client import ApiClient, BatchV1Api, Configuration
 
-from console.scheduling.launchers import kubernetes
-from console.scheduling.launchers import kubernetes_manifests as manifests
-from console.scheduling.launchers.kubernetes_manifests import GPU, Wanted
+from console.scheduling.launchers.kubernetes import launcher as kubernetes
+from console.scheduling.launchers.kubernetes import manifests
+from console.scheduling.launchers.kubernetes.manifests import GPU, Wanted
 from console.scheduling.launchers.protocol import LauncherUnavailable, Resources, RuntimeStatus
 from console.scheduling.processes import wait_until
 from launching.backends import WAIT, kubernetes_launcher

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from console.scheduling.launchers.kubernetes import KubernetesLauncher
-from console.scheduling.launchers.kubernetes_manifests import PODS, USER
+from console.scheduling.launchers.kubernetes.launcher import KubernetesLauncher
+from console.scheduling.launchers.kubernetes.manifests import PODS, USER
 from console.scheduling.launchers.protocol import Handle, Resources, RuntimeStatus
 from console.scheduling.processes import wait_until
 from launching.backends import WAIT, kubernetes_launcher

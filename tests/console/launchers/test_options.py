@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from console.scheduling.launchers.options import launcher_options_read, slurm_notice_s
+from console.scheduling.launchers.options import (
+    LAUNCHERS,
+    VARIABLES,
+    launcher_options_read,
+    slurm_notice_s,
+)
 from console.scheduling.launchers.protocol import Resources
-from console.scheduling.launchers.table import LAUNCHERS, VARIABLES
 
 ROOT = Path(__file__).resolve().parents[3]
 REACHABLE = {

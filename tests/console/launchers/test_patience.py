@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from console.scheduling.launchers.kubernetes_manifests import INDEX, UNHEARD_S
-from console.scheduling.launchers.kubernetes_pods import PREPARING_S, Patience, pods_status
+from console.scheduling.launchers.kubernetes.manifests import INDEX, UNHEARD_S
+from console.scheduling.launchers.kubernetes.pods import PREPARING_S, Patience, pods_status
 from console.scheduling.launchers.protocol import RuntimeStatus
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -18,9 +18,9 @@ from kubernetes import client, config, utils
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import incluster_config
 
-from console.scheduling.launchers.kubernetes import KubernetesLauncher, cluster_connect
-from console.scheduling.launchers.kubernetes_manifests import GPU, object_name
-from console.scheduling.launchers.kubernetes_pods import pod_index
+from console.scheduling.launchers.kubernetes.launcher import KubernetesLauncher, cluster_connect
+from console.scheduling.launchers.kubernetes.manifests import GPU, object_name
+from console.scheduling.launchers.kubernetes.pods import pod_index
 from console.scheduling.launchers.protocol import Handle, RuntimeStatus
 from console.scheduling.processes import wait_until
 from launching.backends import kubernetes_launcher

@@ -16,15 +16,15 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
-from console.scheduling.launchers import kubernetes_manifests as manifests
-from console.scheduling.launchers.kubernetes_manifests import (
+from console.scheduling.launchers.kubernetes import manifests
+from console.scheduling.launchers.kubernetes.manifests import (
     LAUNCH,
     RUNTIME,
     SESSION,
     Wanted,
     object_name,
 )
-from console.scheduling.launchers.kubernetes_pods import (
+from console.scheduling.launchers.kubernetes.pods import (
     Patience,
     job_failed,
     pod_index,

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from console.scheduling.launchers.kubernetes_manifests import INDEX, UNHEARD_S
+from console.scheduling.launchers.kubernetes.manifests import INDEX, UNHEARD_S
 from console.scheduling.launchers.protocol import RuntimeStatus
 
 # A pod that waits for one of these gets what it waits for. Any other reason, such as ErrImagePull,
