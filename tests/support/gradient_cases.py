@@ -6,18 +6,25 @@ import dataclasses
 import random
 
 from gpu_runtime.loop.sample import Sample
+from support.plain_losses import OWN_OPTIONS, SESSION_LOSSES
+from tinkerscript.wire.training.losses import LOSSES
 
 NO_CLIP = {"grad_clip": 1e9, "grad_norm_limit": 1e9}
 # a first step moves the policy off its reference by this rate
 KL = {"kl_coef": 0.3, "learning_rate": 3e-3}
+# Bounds that cut some of the tokens: a mean over a sequence moves less than a token.
+CLIP = {"clip_low": 0.05, "clip_high": 0.06}
+OWN_CLIPS = {"gspo": {"clip_low": 0.005, "clip_high": 0.006}}
 CONFIGS = {
-    "grpo": {},
+    **{name: {"loss": name, "max_tokens": 32} for name in SESSION_LOSSES},
+    **{
+        f"later {name}": {"loss": name, "epochs": 2, "max_tokens": 32}
+        | OWN_OPTIONS.get(name, {})
+        | (OWN_CLIPS.get(name, CLIP) if LOSSES[name].clip else {})
+        for name in SESSION_LOSSES
+    },
     "grpo with KL": KL,
     "tempered": KL,
-    "dr_grpo": {"loss": "dr_grpo", "max_tokens": 32},
-    "dapo": {"loss": "dapo"},
-    "gspo": {"loss": "gspo"},
-    "cispo": {"loss": "cispo"},
     "truncated": {"engine_correction": {"weight_high": 1.1}},
     "truncated sequences": {
         "engine_correction": {"weight": "sequence", "weight_low": 0.9, "weight_high": 1.1}
@@ -31,18 +38,17 @@ CONFIGS = {
         "engine_correction": {"weight": "none", "mask_low": 0.9, "mask_high": 1.1},
     },
     "vetoed": {"loss": "dro", "engine_correction": {"veto": 0.75}},
-    "later update": {"epochs": 2, "clip_low": 0.05, "clip_high": 0.05},
-    "later dapo": {"epochs": 2, "loss": "dapo", "clip_high": 0.28},
-    "later gspo": {"epochs": 2, "loss": "gspo", "clip_low": 0.005, "clip_high": 0.006},
-    "later cispo": {"epochs": 2, "loss": "cispo", "clip_low": 0.05, "clip_high": 0.05},
-    "later dual clip": {"epochs": 2, "clip_low": 0.02, "clip_high": 0.02, "dual_clip": 1.05},
-    "later dro": {"epochs": 2, "loss": "dro", "dro_beta": 0.5},
+    "later dual clip": {
+        "loss": "grpo",
+        "epochs": 2,
+        "clip_low": 0.02,
+        "clip_high": 0.02,
+        "dual_clip": 1.05,
+    },
     "two references": {**KL, "reference_decay": 0.6, "kl_base_coef": 0.2},
     "k2": {**KL, "kl_estimator": "k2"},
     "entropy": {"entropy_coef": 0.2},
     "tempered entropy": {"entropy_coef": 0.2},
-    "dro": {"loss": "dro"},
-    "cross_entropy": {"loss": "cross_entropy"},
     "LoRA": {"lora_rank": 4, "lora_alpha": 8},
     "LoRA with KL": {**KL, "lora_rank": 4},
     "small rows": {"micro_batch_tokens": 64},

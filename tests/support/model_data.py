@@ -2,25 +2,32 @@
 in float64.
 """
 
-import math
 import random
 
 import numpy as np
 import torch
 
 from gpu_runtime.model_interfaces import Datum
-from tinkerscript.wire.training.losses import CLIENT_LOSSES
+from gpu_runtime.training.losses import FORMULAS
+from support.plain_losses import SESSION_LOSSES, Token, plain_token
+from tinkerscript.wire.training.losses import CLIENT_LOSSES, HIGH, LOW, OLD, RATIO_MASK
 
 VOCABULARY = 98
 RATIO_LOSSES = tuple(name for name, loss in CLIENT_LOSSES.items() if loss.has_ratio)
+# Of each setting a value under which the data reach both sides of a bound; of a loss, other ones.
+VALUES = {LOW: 0.9, HIGH: 1.15, "beta": 0.3, "kl_coeff": 0.2}
+OWN_VALUES = {"gspo": {LOW: 0.95, HIGH: 1.02}}
 SETTINGS = {
-    "importance_sampling": {},
-    "ppo": {"clip_low_threshold": 0.9, "clip_high_threshold": 1.15},
-    "cispo": {"clip_low_threshold": 0.7, "clip_high_threshold": 1.2},
-    "dro": {"beta": 0.3},
-    "gspo": {"clip_low_threshold": 0.95, "clip_high_threshold": 1.02},
-    "stable_reinforce": {"clip_high_threshold": 1.1, "kl_coeff": 0.2},
-    "cross_entropy": {},
+    name: {key: VALUES[key] for key in loss.settings} | OWN_VALUES.get(name, {})
+    for name, loss in CLIENT_LOSSES.items()
+}
+# Of each loss with a ratio that a session and a client can both have, by the session's name of it
+# the client's: those that are PPO's ratio and clip differ in their averages alone.
+SHARED = {
+    name: client
+    for name in SESSION_LOSSES
+    for client in RATIO_LOSSES
+    if FORMULAS[client] is FORMULAS[name]
 }
 
 
@@ -53,14 +60,14 @@ def drawn_data(loss: str, *, seed: int = 5, targets: int | None = None) -> list[
         shape = (len(tokens),) if targets is None else (len(tokens), targets)
         generator = np.random.default_rng(rng.randrange(2**31))
         inputs = {"target_tokens": generator.integers(2, 90, shape)}
-        if loss == "cross_entropy":
+        if loss not in RATIO_LOSSES:
             inputs["weights"] = generator.normal(size=shape).astype(np.float32)
         else:
             inputs["logprobs"] = generator.uniform(-4.9, -4.2, shape).astype(np.float32)
             inputs["advantages"] = generator.normal(size=shape).astype(np.float32)
             inputs["advantages"][: len(tokens) // 4] = 0.0
-        if loss == "gspo":
-            inputs["sequence_ratio_mask"] = (generator.random(shape) < 0.7).astype(np.float32)
+        if RATIO_MASK in CLIENT_LOSSES[loss].optional:
+            inputs[RATIO_MASK] = (generator.random(shape) < 0.7).astype(np.float32)
         data.append(Datum(np.array(tokens), inputs))
     return data
 
@@ -79,41 +86,19 @@ def plain_loss(
         else stopped
     )
     tensors = {key: values.reshape(-1).tolist() for key, values in datum.loss_inputs.items()}
+    ones = [1.0] * len(now)
+    if name in RATIO_LOSSES:
+        old, advantages = tensors[OLD], tensors["advantages"]
+        weights = tensors.get("weights", ones)
+    else:
+        old, advantages, weights = stopped, tensors["weights"], ones
+    masked = [k for k, m in enumerate(tensors.get(RATIO_MASK, ones)) if m]
+    gap = sum(stopped[k] - old[k] for k in masked) / max(1, len(masked))
     total = 0.0
     for t, x in enumerate(now):
-        if name == "cross_entropy":
-            total = total - x * tensors["weights"][t]
-            continue
-        old, advantage = tensors["logprobs"][t], tensors["advantages"][t]
-        low, high = (
-            settings.get("clip_low_threshold", 0.0),
-            settings.get("clip_high_threshold", math.inf),
-        )
-        ratio = _exp(x - old)
-        if name == "gspo":
-            masked = [
-                k for k, m in enumerate(tensors.get("sequence_ratio_mask", [1] * len(now))) if m
-            ]
-            mean = sum(stopped[k] - tensors["logprobs"][k] for k in masked) / max(1, len(masked))
-            ratio = _exp(mean + x - stopped[t])
-        if name == "importance_sampling":
-            loss = -ratio * advantage
-        elif name in ("ppo", "gspo"):
-            clipped = low if ratio < low else high if ratio > high else ratio
-            loss = -min(ratio * advantage, clipped * advantage)
-        elif name == "cispo":
-            loss = -min(max(math.exp(stopped[t] - old), low), high) * advantage * x
-        elif name == "dro":
-            loss = -(x * advantage - 0.5 * settings["beta"] * (x - old) ** 2)
-        else:
-            weight = min(math.exp(stopped[t] - old), high)
-            loss = -weight * advantage * x + settings["kl_coeff"] / 2 * (x - old) ** 2
-        total = total + loss * tensors.get("weights", [1.0] * len(now))[t]
+        token = Token(x, stopped[t], old[t], advantages[t], settings, gap)
+        total = total + plain_token(name, token) * weights[t]
     return total
-
-
-def _exp(x):
-    return torch.exp(x) if isinstance(x, torch.Tensor) else math.exp(x)
 
 
 def plain_logprobs(model, datum: Datum) -> torch.Tensor:

@@ -13,9 +13,11 @@ from transformers import AutoModelForCausalLM
 
 from gpu_runtime.loop.sample import Sample
 from support.gradient_cases import CONFIGS, NO_CLIP, SAMPLES, samples_of
+from support.plain_losses import Token, plain_token, settings_of
 from support.rank_probe import gradients, in_a_rank
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import LOSSES
 
 pytestmark = pytest.mark.engine
 
@@ -55,35 +57,20 @@ def token_logprobs(model, sample: Sample, entropies: list | None = None) -> list
 
 
 def token_loss(config: SessionConfig, k: int, all_now, all_engine, all_before, advantage: float):
-    """The formula of the sample's ``k``-th token, written out once more. ``all_before``: those of a
-    later update.
-    """
-    now, is_first = all_now[k], all_before is None
+    """The formula of the sample's ``k``-th token. ``all_before``: those of a later update."""
     fixed = [each.item() for each in all_now]
-    before = fixed if is_first else all_before
-    if config.loss == "cross_entropy":
-        return -now * advantage
-    weight = correction(
-        config.engine_correction, k, [b - e for b, e in zip(before, all_engine, strict=True)]
+    before = fixed if all_before is None else all_before
+    moved = [a - b for a, b in zip(fixed, before, strict=True)]
+    token = Token(
+        all_now[k], fixed[k], before[k], advantage, settings_of(config), sum(moved) / len(moved)
     )
-    ratio = torch.exp(now - before[k])
-    own = {"gspo": (3e-4, 4e-4), "dapo": (0.2, 0.28), "cispo": (1.0, 4.0)}.get(
-        config.loss, (0.2, 0.2)
-    )
-    low = 1 - (own[0] if config.clip_low is None else config.clip_low)
-    high = 1 + (own[1] if config.clip_high is None else config.clip_high)
-    if config.loss == "dro":
-        return -weight * (now * advantage - config.dro_beta / 2 * (now - before[k]) ** 2)
-    if config.loss == "cispo":
-        return -weight * min(max(ratio.item(), low), high) * advantage * now
-    if config.loss == "gspo":
-        gaps = [a - b for a, b in zip(fixed, before, strict=True)]
-        ratio = torch.exp(sum(gaps) / len(gaps) + now - now.item())
-    clipped = torch.tensor(low) if ratio < low else torch.tensor(high) if ratio > high else ratio
-    kept = min(ratio * advantage, clipped * advantage)
-    if config.dual_clip is not None and advantage < 0 and kept < config.dual_clip * advantage:
-        kept = torch.tensor(config.dual_clip * advantage)
-    return -weight * kept
+    loss = plain_token(config.loss, token)
+    if config.dual_clip is not None and advantage < 0:
+        loss = min(loss, -config.dual_clip * advantage)
+    if not LOSSES[config.loss].has_ratio:
+        return loss
+    gaps = [b - e for b, e in zip(before, all_engine, strict=True)]
+    return loss * correction(config.engine_correction, k, gaps)
 
 
 def correction(options, k: int, gaps: list[float]) -> float:
@@ -126,14 +113,11 @@ def plain_loss(
         ]
         with torch.no_grad():
             reference, at_base = token_logprobs(mean, sample), token_logprobs(base, sample)
-        if config.loss in ("dapo", "cispo", "cross_entropy"):
-            scale = 1 / tokens
-        else:
-            scale = (
-                1 / config.max_tokens / episodes
-                if config.loss == "dr_grpo"
-                else sample.weight / episodes / len(now)
-            )
+        scale = {
+            "tokens": 1 / tokens,
+            "constant": 1 / config.max_tokens / episodes,
+            "episodes": sample.weight / episodes / len(now),
+        }[LOSSES[config.loss].average]
         for k in range(len(now)):
             loss = token_loss(config, k, now, engine, before, sample.advantage)
             for coef, gap in (
@@ -173,9 +157,11 @@ def test_loss_and_gradient_equal_the_plain_computation(trained, model, name):
 
 def test_the_bounds_cut_some_tokens_of_this_batch_and_spare_others(trained):
     for name in CONFIGS:
-        if not name.startswith(("truncated", "masked", "vetoed", "later")) or name == "later dro":
-            continue
-        assert 0 < trained[name][0]["clip_fraction"] < 1, name
+        is_cut = name.startswith(("truncated", "masked", "vetoed"))
+        if is_cut or (name.startswith("later") and LOSSES[CONFIGS[name]["loss"]].clip):
+            assert 0 < trained[name][0]["clip_fraction"] < 1, (
+                f"{name}: give it other bounds in tests/support/gradient_cases.py"
+            )
 
 
 def test_small_rows_and_checkpointing_change_the_cost_and_not_the_gradient(trained):

@@ -9,8 +9,14 @@ import torch
 from gpu_runtime.loop.data import token_scales
 from gpu_runtime.training.losses import kl_k3
 from gpu_runtime.training.objective.row_loss import LoopInputs, clipped_tokens, policy_loss
+from support.plain_losses import OWN_OPTIONS, SESSION_LOSSES, Token, plain_token, settings_of
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.losses import CLIPPED_LOSSES, RATIO_LOSSES, SURROGATE_LOSSES
+from tinkerscript.wire.training.losses import (
+    CLIPPED_LOSSES,
+    LOSSES,
+    RATIO_LOSSES,
+    SURROGATE_LOSSES,
+)
 
 LOW, HIGH, CAP = 0.2, 0.28, 1.2
 MANY = {"epochs": 2}  # a single update has no ratio but 1
@@ -24,17 +30,18 @@ DUAL = [
     SessionConfig(loss=name, clip_low=LOW, clip_high=HIGH, dual_clip=1.4, **MANY, **UNWEIGHED)
     for name in SURROGATE_LOSSES
 ]
-OWN = [SessionConfig(loss=name, **MANY, **UNWEIGHED) for name in ("gspo", "dapo", "cispo")]
-TRUNCATED = [SessionConfig(loss=name, **CAPPED) for name in RATIO_LOSSES]
-CONFIGS = [
-    *CLIPPED,
-    *DUAL,
-    *OWN,
-    *TRUNCATED,
-    SessionConfig(loss="importance_sampling", **MANY, **UNWEIGHED),
-    SessionConfig(loss="dro", dro_beta=0.3, **MANY, **UNWEIGHED),
-    SessionConfig(loss="cross_entropy"),
+# With the clip that the loss has by itself, or none.
+OWN = [
+    SessionConfig(loss=name, **OWN_OPTIONS.get(name, {}), **MANY, **UNWEIGHED)
+    for name in RATIO_LOSSES
 ]
+TRUNCATED = [SessionConfig(loss=name, **CAPPED) for name in RATIO_LOSSES]
+WITHOUT_RATIO = [
+    SessionConfig(loss=name, **OWN_OPTIONS.get(name, {}))
+    for name in SESSION_LOSSES
+    if name not in RATIO_LOSSES
+]
+CONFIGS = [*CLIPPED, *DUAL, *OWN, *TRUNCATED, *WITHOUT_RATIO]
 
 
 def name_of(config):
@@ -58,51 +65,20 @@ def draw(seed: int):
     return logprobs_K, engine_K, [1.1, 1.1, -0.2, -0.7, -0.7, 0.4], sample_K
 
 
-def bounds(config):
-    """Written out once more: what each loss was published with."""
-    own = {"gspo": (3e-4, 4e-4), "dapo": (0.2, 0.28), "cispo": (1.0, 4.0)}.get(
-        config.loss, (0.2, 0.2)
-    )
-    low = own[0] if config.clip_low is None else config.clip_low
-    return 1 - low, 1 + (own[1] if config.clip_high is None else config.clip_high)
-
-
 def reference(config, logprobs, engine, advantages, samples, stopped=None):
     """The formulas, one token at a time. What carries no gradient is computed from ``stopped``."""
     stopped = logprobs if stopped is None else stopped
+    old = engine if config.has_many_updates else stopped
     losses = []
-    for k, (x, q, advantage) in enumerate(zip(logprobs, engine, advantages, strict=True)):
-        weight, old = 1.0, q
-        if not config.has_many_updates and config.loss != "cross_entropy":
-            weight, old = (
-                min(math.exp(stopped[k] - q), config.engine_correction.weight_high),
-                stopped[k],
-            )
-        ratio = math.exp(x - old)
-        if config.loss == "gspo":
-            gap = 0.0 if old == stopped[k] else 1.0
-            own = [
-                gap * (stopped[j] - engine[j])
-                for j, sample in enumerate(samples)
-                if sample == samples[k]
-            ]
-            ratio = math.exp(sum(own) / len(own) + x - stopped[k])
-        low, high = bounds(config)
-        clipped = min(max(ratio, low), high)
-        if config.loss == "cispo":
-            loss = -min(max(math.exp(stopped[k] - old), low), high) * advantage * x
-        elif config.loss == "importance_sampling":
-            loss = -ratio * advantage
-        elif config.loss == "dro":
-            loss = -(x * advantage - 0.5 * config.dro_beta * (x - old) ** 2)
-        elif config.loss == "cross_entropy":
-            loss = -(x * advantage)
-        else:
-            kept = min(ratio * advantage, clipped * advantage)
-            if config.dual_clip and advantage < 0:
-                kept = max(kept, config.dual_clip * advantage)
-            loss = -kept
-        losses.append(weight * loss)
+    for k, (x, advantage) in enumerate(zip(logprobs, advantages, strict=True)):
+        own = [stopped[j] - old[j] for j, sample in enumerate(samples) if sample == samples[k]]
+        token = Token(x, stopped[k], old[k], advantage, settings_of(config), sum(own) / len(own))
+        loss = plain_token(config.loss, token)
+        if config.dual_clip and advantage < 0:
+            loss = min(loss, -config.dual_clip * advantage)
+        if LOSSES[config.loss].has_ratio and not config.has_many_updates:
+            loss *= min(math.exp(stopped[k] - engine[k]), config.engine_correction.weight_high)
+        losses.append(loss)
     return losses
 
 
@@ -143,6 +119,16 @@ def test_gradient_equals_finite_differences(config, seed):
             reference(config, down, *rest, logprobs)
         )
         assert x.grad[k].item() == pytest.approx(rise / (2 * h), rel=1e-5, abs=1e-8)
+
+
+def test_the_options_of_a_loss_alone_have_values_other_than_the_defaults():
+    """Without this a formula could have a default in their place."""
+    for config in (*OWN, *WITHOUT_RATIO):
+        default = settings_of(SessionConfig(loss=config.loss, **MANY))
+        same = dict(settings_of(config).items() & default.items())
+        assert all(name.startswith("clip_") for name in same), (
+            f"give {config.loss} other values than {same} by OWN_OPTIONS of plain_losses.py"
+        )
 
 
 def test_the_draws_reach_both_sides_of_every_bound():
@@ -201,8 +187,14 @@ def test_kl_of_a_gap_within_the_parity_bound_is_not_rounded_away():
     assert kl_k3(x, x + 1e-4).tolist() == pytest.approx([5e-9] * 4, rel=0.02)
 
 
+def averaged(average):
+    names = [name for name, loss in LOSSES.items() if loss.average == average]
+    assert names
+    return names
+
+
 def test_scales_make_an_episode_of_ten_timelines_count_once():
-    for name in ("grpo", "gspo", "importance_sampling", "dro"):
+    for name in averaged("episodes"):
         one = token_scales(name, [4, 6], [1.0, 1.0], 100)
         ten = token_scales(name, [4, *[6] * 10], [1.0, *[0.1] * 10], 100)
         assert one[0] * 4 == pytest.approx(ten[0] * 4) == pytest.approx(0.5)
@@ -210,12 +202,13 @@ def test_scales_make_an_episode_of_ten_timelines_count_once():
 
 
 def test_scales_of_token_level_losses_weigh_every_token_alike():
-    for name in ("dapo", "ppo", "cispo", "cross_entropy"):
+    for name in averaged("tokens"):
         assert token_scales(name, [1, 9], [1.0, 1.0], 100) == [0.1, 0.1]
-    assert token_scales("dr_grpo", [1, 9], [1.0, 1.0], 10) == [0.05, 0.05]
+    for name in averaged("constant"):
+        assert token_scales(name, [1, 9], [1.0, 1.0], 10) == [0.05, 0.05]
 
 
-@pytest.mark.parametrize("name", [*CLIPPED_LOSSES, "importance_sampling", "dro", "cross_entropy"])
+@pytest.mark.parametrize("name", SESSION_LOSSES)
 def test_under_every_loss_two_timelines_of_an_episode_weigh_as_one_sequence_of_their_tokens(name):
     apart = token_scales(name, [3, 9, 4], [0.25, 0.75, 1.0], 100)
     one, other = token_scales(name, [12, 4], [1.0, 1.0], 100)

@@ -11,8 +11,9 @@ from gpu_runtime.loop.advantages import overlong_penalty
 from gpu_runtime.loop.step_options import entropy_coef_of, next_entropy_coef
 from gpu_runtime.training.losses import kl_k2, kl_k3, token_entropy
 from gpu_runtime.training.objective.row_loss import LoopInputs, clipped_tokens, policy_loss
+from support.plain_losses import Token, plain_token, settings_of
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.losses import SURROGATE_LOSSES
+from tinkerscript.wire.training.losses import CLIPPED_LOSSES, RATIO_LOSSES
 
 NOW = [-1.0, -2.0, -0.5, -1.5]
 ENGINE = [-1.3, -1.8, -0.9, -1.4]
@@ -30,26 +31,23 @@ def drawn():
 
 
 @pytest.mark.parametrize("cap", [None, 1.2])
-@pytest.mark.parametrize("loss", SURROGATE_LOSSES)
+@pytest.mark.parametrize("loss", RATIO_LOSSES)
 def test_the_ratio_of_a_later_update_is_against_the_policy_before_the_step(loss, cap):
-    """Value and gradient: weight(before, engine) * surrogate(now, before), the weight without a
+    """Value and gradient: weight(before, engine) * loss(now, before), the weight without a
     gradient.
     """
     weighed = {"weight": "none", "mask": "none"} if cap is None else {"weight_high": cap}
-    config = SessionConfig(
-        loss=loss, epochs=2, clip_low=0.08, clip_high=0.08, engine_correction=weighed
-    )
+    clip = {"clip_low": 0.08, "clip_high": 0.09} if loss in CLIPPED_LOSSES else {}
+    config = SessionConfig(loss=loss, epochs=2, **clip, engine_correction=weighed)
 
     def expected(now):
         total = 0.0
         for k, (x, before, advantage) in enumerate(zip(now, BEFORE, ADVANTAGES, strict=True)):
-            ratio = math.exp(x - before)
-            if loss == "gspo":
-                own = [j for j, sample in enumerate(SAMPLES) if sample == SAMPLES[k]]
-                fixed = sum(NOW[j] - BEFORE[j] for j in own) / len(own)
-                ratio = math.exp(fixed + x - NOW[k])
+            own = [NOW[j] - BEFORE[j] for j, sample in enumerate(SAMPLES) if sample == SAMPLES[k]]
+            gap = sum(own) / len(own)
+            token = Token(x, NOW[k], before, advantage, settings_of(config), gap)
             weight = 1.0 if cap is None else min(math.exp(before - ENGINE[k]), cap)
-            total -= weight * min(ratio * advantage, min(max(ratio, 0.92), 1.08) * advantage)
+            total += weight * plain_token(loss, token)
         return total
 
     now, inputs = drawn()

@@ -20,17 +20,14 @@ from gpu_runtime.training.models.adapters import ALPHA
 from gpu_runtime.training.models.export import full_weights
 from gpu_runtime.training.models.trainer import BaseWithModels
 from support.gradient_cases import NO_CLIP
+from support.model_data import SHARED
+from support.plain_losses import settings_of
 from support.rank_batches import batch
 from support.rank_probe import gradients, in_a_rank, weights_after
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.losses import CLIPPED_LOSSES, OLD, clip_bounds
+from tinkerscript.wire.training.losses import OLD
 
 pytestmark = pytest.mark.engine
-# The loop's name of a loss, the wire's.
-LOSSES = {
-    "importance_sampling": "importance_sampling", "grpo": "ppo", "dr_grpo": "ppo", "dapo": "ppo", "gspo": "gspo",
-    "cispo": "cispo", "dro": "dro",
-}  # fmt: skip
 
 
 def config_of(loss: str) -> SessionConfig:
@@ -69,32 +66,28 @@ def one_thread() -> Iterator[None]:
 
 def asked(trainer: BaseWithModels, loss: str, samples: Sequence[Sample]) -> None:
     """forward_backward with the loop's averages as weights."""
-    config, settings = config_of(loss), {}
-    if loss in CLIPPED_LOSSES:
-        low, high = clip_bounds(loss, config.clip_low, config.clip_high)
-        settings = {"clip_low_threshold": low, "clip_high_threshold": high}
-    elif loss == "dro":
-        settings = {"beta": config.dro_beta}
+    config = config_of(loss)
+    settings = settings_of(config)
     data = sample_data(samples, batch_scales(samples, config))
     # The ratio of a single update is against the trainer's own policy before it.
-    before = trainer.forward("m", data, LOSSES[loss], settings)
+    before = trainer.forward("m", data, SHARED[loss], settings)
     for datum, output in zip(data, before.outputs, strict=True):
         datum.loss_inputs[OLD] = output["logprobs"]
-    trainer.forward_backward("m", data, LOSSES[loss], settings)
+    trainer.forward_backward("m", data, SHARED[loss], settings)
 
 
 @pytest.fixture(scope="module")
 def looped(base: Path) -> tuple[dict[str, dict], dict[str, dict]]:
     """Of each loss the gradient of the managed loop's first step, and its weights after two."""
-    found = in_a_rank(gradients, str(base), [(config_of(loss), BATCHES[0]) for loss in LOSSES])
+    found = in_a_rank(gradients, str(base), [(config_of(loss), BATCHES[0]) for loss in SHARED])
     weights = in_a_rank(
-        weights_after, str(base), [(config_of(loss), 0) for loss in LOSSES], BATCHES
+        weights_after, str(base), [(config_of(loss), 0) for loss in SHARED], BATCHES
     )
-    of_first = {loss: gradient for loss, (_, gradient, _) in zip(LOSSES, found, strict=True)}
-    return of_first, dict(zip(LOSSES, weights, strict=True))
+    of_first = {loss: gradient for loss, (_, gradient, _) in zip(SHARED, found, strict=True)}
+    return of_first, dict(zip(SHARED, weights, strict=True))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SHARED)
 def test_a_step_of_the_loop_is_that_of_the_primitives_to_the_bit(
     looped, trainer_of, loss: str
 ) -> None:
