@@ -18,7 +18,10 @@ from typing import Literal, TypedDict
 
 '''
 CLASS = '''class {name}(TypedDict, total=False):
-    """{what} none must be given. Bounds and defaults: {model}."""
+    """{what} none must be given.
+
+    Bounds and defaults: {model}.
+    """
 
 '''
 

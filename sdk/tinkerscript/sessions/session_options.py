@@ -4,8 +4,9 @@ from typing import Literal, TypedDict
 
 
 class EngineCorrectionOptions(TypedDict, total=False):
-    """The fields of engine_correction; none must be given. Bounds and defaults:
-    EngineCorrection.
+    """The fields of engine_correction; none must be given.
+
+    Bounds and defaults: EngineCorrection.
     """
 
     weight: Literal["none", "token", "sequence", "geometric"]
@@ -18,7 +19,10 @@ class EngineCorrectionOptions(TypedDict, total=False):
 
 
 class SessionOptions(TypedDict, total=False):
-    """Every option of a session; none must be given. Bounds and defaults: SessionConfig."""
+    """Every option of a session; none must be given.
+
+    Bounds and defaults: SessionConfig.
+    """
 
     unsupported_sampling: Literal["refuse", "eval_only"]
     unsupported_effort: Literal["label", "refuse"]
