@@ -27,16 +27,28 @@ def test_a_loss_of_a_session_is_one_of_the_table_with_a_way_of_averaging() -> No
     assert set(LOSSES) == {name for name, loss in TABLE.items() if loss.average}
 
 
-def test_the_page_has_the_clip_of_every_loss_with_a_floor() -> None:
+def rows_of(page: str, title: str) -> dict[str, str]:
+    """What the rows ``title of LOSSES`` of the page's table say of each loss."""
+    rows = re.findall(rf"^\| {title} of ([^|]+) \| ([^|]+) \|", page, re.MULTILINE)
+    return {name: said for names, said in rows for name in re.findall(r"`(\w+)`", names)}
+
+
+def test_the_page_has_the_mean_and_the_clip_of_every_loss() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs/training.md").read_text()
-    rows = re.findall(r"^\| clip of ([^|]+) \| ([\d.e-]+) / ([\d.e-]+) \|", page, re.MULTILINE)
-    found = {
-        name: (float(low), float(high))
-        for names, low, high in rows
-        for name in re.findall(r"`(\w+)`", names)
+    means = {
+        "episodes": "tokens of an episode, then episodes",
+        "constant": "sum / (episodes x `max_tokens`)",
+        "tokens": "all tokens of the batch",
     }
-    clips = {name: loss.clip for name, loss in TABLE.items() if loss.clip}
-    assert found == {name: clip for name, clip in clips.items() if clip[0] is not None}
+    assert rows_of(page, "mean") == {
+        name: means[loss.average] for name, loss in TABLE.items() if loss.average
+    }
+    found = {
+        name: tuple(None if each == "none" else float(each) for each in bounds)
+        for name, said in rows_of(page, "clip").items()
+        for bounds in re.findall(r"^(none|[\d.e-]+) / ([\d.e-]+)", said)
+    }
+    assert found == {name: loss.clip for name, loss in TABLE.items() if loss.clip}
 
 
 def test_a_clip_above_the_limit_is_refused_at_once_and_not_when_the_stored_configuration_is_read():

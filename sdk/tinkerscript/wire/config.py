@@ -136,15 +136,15 @@ class SessionConfig(ReadingOptions):
         None,
         gt=0,
         lt=1,
-        description="Ratio clip below 1, of updates after the first. None: the loss's own (GRPO, "
-        "PPO, DAPO 0.2; GSPO 3e-4; CISPO no floor).",
+        description="Ratio clip below 1, of updates after the first. None: the loss's own, of GRPO "
+        "0.2; the session's configuration shows it.",
     )
     clip_high: float | None = Field(
         None,
         gt=0,
         le=10,
-        description="Ratio clip above 1, of updates after the first. None: the loss's own (GRPO, "
-        "PPO 0.2; DAPO 0.28; GSPO 4e-4; CISPO 4).",
+        description="Ratio clip above 1, of updates after the first. None: the loss's own, of GRPO "
+        "0.2; the session's configuration shows it.",
     )
     # None: as GRPO, DAPO and GSPO were published. 3: Ye et al. 2020, arXiv:1912.09729, section 3,
     # and verl.
