@@ -1,6 +1,6 @@
 """The types of query strings."""
 
-from datetime import date
+from datetime import UTC, date
 from typing import Annotated, TypeVar
 
 from pydantic import (
@@ -40,7 +40,10 @@ Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Place = Annotated[int, Field(ge=0, le=MAX_INTEGER)]  # where a page begins, or ended
 Bound = Annotated[str, Field(max_length=300), AfterValidator(_bound_check)]
 Day = Annotated[date, AfterValidator(_year_check)]
-Time = Annotated[AwareDatetime, AfterValidator(_year_check)]
+# In UTC, because PostgreSQL takes no offset of 16 hours and more.
+Time = Annotated[
+    AwareDatetime, AfterValidator(_year_check), AfterValidator(lambda at: at.astimezone(UTC))
+]
 
 
 class LimitQuery(Query):

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
+from api.views.queries import AuditQuery
 from console.live.models import EventRecord
 from console.sessions.episodes import annotations
 from console.sessions.episodes.models import EpisodeAnnotation
@@ -86,6 +87,11 @@ def test_runs_are_found_by_what_is_said_of_them_and_by_their_time(
     assert names(owner, f"base_model={first.base_model}&since=2999-01-01T00:00:00Z") == []
     assert names(owner, "base_model=another") == []
     assert owner.get("/v1/sessions?since=2026-11-01").status_code == 400, "a time without its zone"
+
+
+def test_a_time_of_any_offset_is_read_in_utc() -> None:
+    query = AuditQuery.model_validate({"until": "2026-01-02T00:00:00+23:17"})
+    assert str(query.until) == "2026-01-01 00:43:00+00:00"
 
 
 def test_every_order_of_runs_has_each_of_them_once_page_by_page(owner: Client, three) -> None:

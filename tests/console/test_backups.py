@@ -220,6 +220,7 @@ class Bucket:
         self.objects[key] = path.read_bytes()
 
 
+@pytest.mark.django_db(transaction=True)  # it begins one of its own, of another isolation
 def test_a_backup_has_every_row_and_object_and_the_secret_and_comes_back(
     project: Project,
     alice: User,
