@@ -4,9 +4,11 @@ database.
 
 import asyncio
 import threading
+from collections.abc import Iterator
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connections
 
 from console.asgi import application
 from console.server.request_threads import RESERVED, THREADS, Handler
@@ -36,6 +38,15 @@ class Seen(Handler):
         )
 
 
+@pytest.fixture
+def handler() -> Iterator[Handler]:
+    """One of the test's own, whose threads leave no connection to PostgreSQL open."""
+    made = Handler()
+    yield made
+    for thread in (*made._threads, *made._reserved):  # noqa: SLF001
+        thread.submit(connections.close_all).result(25)
+
+
 async def test_the_first_idle_thread_serves_and_there_are_no_more_than_so_many() -> None:
     seen = Seen()
     seen.held.set()
@@ -58,9 +69,9 @@ async def test_a_request_that_waits_keeps_no_thread_from_the_next() -> None:
 
 @pytest.mark.parametrize("name", ["", "/events"])  # a view in a thread, and one that waits
 async def test_a_response_that_is_read_slowly_is_no_load_of_its_thread(
-    api_key, project, name: str
+    api_key, project, handler: Handler, name: str
 ) -> None:
-    handler, is_sent, read = Handler(), asyncio.Event(), asyncio.Event()
+    is_sent, read = asyncio.Event(), asyncio.Event()
     session = await sync_to_async(factories.session_make)(project)
 
     async def slow(scope, receive, send) -> None:
