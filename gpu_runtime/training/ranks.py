@@ -158,7 +158,8 @@ class RankProcesses:
 
     async def call(self, command: str, *arguments: object, deadline_s: float) -> Any:
         """What the method ``command`` of rank 0's trainer returns, once every rank has made the
-        same call. Raises what a rank raised, and TrainerFailed where one is silent for ``deadline_s``.
+        same call. Raises what a rank raised, and TrainerFailed where one is silent for
+        ``deadline_s``.
         """
         await self._lock.acquire()
         # Held until there is a result, also where the caller is gone by then: the next command

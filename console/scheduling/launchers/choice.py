@@ -106,9 +106,10 @@ def _make(options: LauncherOptions) -> Launcher:
         return RayLauncher(
             options.ray_address, token=options.ray_token, resources=options.resources
         )
-    if options.name != "process":
-        raise NotImplementedError(f"the launcher {options.name} is in the table and not made here")
-    return ProcessLauncher(memory_bytes=options.resources.memory_bytes, cpus=options.resources.cpus)
+    if options.name == "process":
+        bounds = options.resources
+        return ProcessLauncher(memory_bytes=bounds.memory_bytes, cpus=bounds.cpus)
+    raise ValueError(f"the launcher {options.name} has a row in the table and no branch here")
 
 
 def model_folders() -> list[Path]:

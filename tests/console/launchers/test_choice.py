@@ -43,7 +43,7 @@ def test_each_launcher_of_the_table_is_made_and_is_tested(name, settings, monkey
 @pytest.mark.django_db
 def test_a_launcher_that_nothing_makes_is_not_taken_for_a_process(settings) -> None:
     settings.LAUNCHER = replace(OPTIONS, name="other")
-    with pytest.raises(NotImplementedError, match="the launcher other"):
+    with pytest.raises(ValueError, match="the launcher other"):
         launcher_get()
 
 

@@ -20,7 +20,8 @@ class Loss:
     """A row of the table. An option or a setting that it does not have is refused beside it."""
 
     # of a step of the managed loop (gpu_runtime/loop/data.py): mean over an episode's tokens,
-    # then over episodes; sum over episodes * max_tokens; mean over all tokens. None: for clients alone
+    # then over episodes; sum over episodes * max_tokens; mean over all tokens. None: for clients
+    # alone
     average: Literal["episodes", "constant", "tokens"] | None = None
     # (clip_low, clip_high) of a session that gives none; None instead of the first: no floor
     clip: tuple[float | None, float] | None = None

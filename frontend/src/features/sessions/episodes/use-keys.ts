@@ -2,7 +2,8 @@
 import { useLayoutEffect } from "react";
 
 export function useKeys(keys: Record<string, () => void>): void {
-  // In the same commit as what the page shows: a key pressed before a later effect would lead from the place before.
+  // In the same commit as what the page shows. A key that came before a later effect would lead from
+  // the place before.
   useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const action = keys[event.key];
