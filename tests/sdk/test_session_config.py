@@ -162,6 +162,44 @@ def test_a_refusal_names_all_that_the_option_needs_and_with_that_it_is_taken(
     SessionConfig(**options | needed)
 
 
+@pytest.mark.parametrize(
+    ("options", "first_cause", "said_at_once"),
+    [
+        (
+            {"kl_in": "reward", "reference_decay": 0.9, "kl_base_coef": 0.1},
+            {"kl_coef": 0.1},
+            {"kl_base_coef": "kl_in loss"},
+        ),
+        (
+            {"kl_in": "reward", "kl_estimator": "k2", "keep_n": 4},
+            {"kl_coef": 0.1},
+            {"kl_estimator": "kl_in loss", "keep_n": "kl_in loss"},
+        ),
+        (
+            {"advantage_baseline": "batch", "dynamic_sampling": True, "keep_n": 4},
+            {"dynamic_sampling": False},
+            {"keep_n": "advantage_baseline"},
+        ),
+        (
+            {"reference_decay": 0.9, "kl_coef": 0.1, "lora_rank": 8, "router": "frozen"},
+            {"reference_decay": None},
+            {"router": "lora_rank 0"},
+        ),
+    ],
+)
+def test_what_a_second_refusal_would_say_is_said_beside_the_first(
+    options, first_cause, said_at_once
+):
+    def refusals(given):
+        with pytest.raises(ValidationError) as caught:
+            SessionConfig(**given)
+        return {error["loc"][0]: error["msg"] for error in caught.value.errors()}
+
+    first, second = refusals(options), refusals(options | first_cause)
+    assert set(second) <= set(first)
+    assert all(words in first[name] for name, words in said_at_once.items())
+
+
 def test_options_that_belong_together_are_taken():
     SessionConfig(clip_low=0.1, epochs=2, minibatches=4, max_staleness=2, kl_stop=0.02)
     SessionConfig(kl_coef=0.1, kl_estimator="k2", reference_decay=0.99, kl_base_coef=0.01)

@@ -3,7 +3,8 @@ refused by its name. And which values contradict the others.
 
 Each rule sees the fields declared above its own in SessionConfig: those are the ones that have been
 checked by then. A field that was refused itself is not among them, and no rule is broken by its
-absence.
+absence: one mistake is reported once. Where another option is why it was refused,
+its value is known all the same, and what that breaks is said at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,6 +27,25 @@ def _loss_in(losses: tuple[str, ...]) -> Rule:
         lambda given: given.get("loss", losses[0]) in losses,
         f"only with loss {', '.join(losses)}",
     )
+
+
+def _is_in_loss(given: Given) -> bool:
+    """Whether the KL term is in the loss; in the reward where ``kl_in`` was refused for want of a
+    ``kl_coef``.
+    """
+    return given.get("kl_in", "loss" if given.get("kl_coef", 1) > 0 else "reward") == "loss"
+
+
+def _baseline_is_of_groups(given: Given) -> bool:
+    """Not batch, nor refused beside ``dynamic_sampling``, as batch alone is."""
+    refused = "batch" if given.get("dynamic_sampling") else "group"
+    return given.get("advantage_baseline", refused) != "batch"
+
+
+def _has_no_adapters(given: Given) -> bool:
+    """No ``lora_rank``, nor one refused beside ``reference_decay``, as one above 0 alone is."""
+    refused = 0 if given.get("reference_decay") is None else 1
+    return given.get("lora_rank", refused) == 0
 
 
 # The first update's ratio to the trainer's own policy before the step is 1, which no clip cuts.
@@ -54,7 +74,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "kl_estimator": (
         _HAS_KL,
         (
-            lambda given: given.get("kl_in") != "reward",
+            _is_in_loss,
             "only with kl_in loss: in a reward it is k1, without bias",
         ),
     ),
@@ -71,7 +91,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
             "only with reference_decay, and so lora_rank 0: without it the reference of kl_coef is "
             "the base model",
         ),
-        (lambda given: given.get("kl_in") != "reward", "only with kl_in loss"),
+        (_is_in_loss, "only with kl_in loss"),
     ),
     "sequence_parallel": (
         (
@@ -87,11 +107,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "keep_n": (
         (
-            lambda given: given.get("advantage_baseline") != "batch",
+            _baseline_is_of_groups,
             "only with advantage_baseline group or leave_one_out",
         ),
         (
-            lambda given: given.get("kl_in") != "reward",
+            _is_in_loss,
             "only with kl_in loss: the reference is not asked about attempts that are left out",
         ),
     ),
@@ -99,7 +119,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "lora_targets": (_HAS_ADAPTERS,),
     "router": (
         (
-            lambda given: given.get("lora_rank", 0) == 0,
+            _has_no_adapters,
             "only with lora_rank 0: adapters are on none",
         ),
     ),
