@@ -131,7 +131,7 @@ def misfits_find() -> list[str]:
                 f"refuse: set {said},"
                 " which has this server pass the bytes on."
             )
-    if settings.LAUNCHER.name in ("docker", "kubernetes") and is_loopback(settings.S3_ENDPOINT_URL):
+    if not settings.LAUNCHER.row.runs_here and is_loopback(settings.S3_ENDPOINT_URL):
         found.append(
             f"Runtimes of TINKERSCRIPT_LAUNCHER={settings.LAUNCHER.name} have a network of their "
             "own, where"

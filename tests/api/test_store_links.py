@@ -19,6 +19,8 @@ from api.store_links import BUFFER_BYTES
 from console.asgi import application
 from console.object_store import client, links
 from console.object_store.client import parts_written
+from console.scheduling.launchers.options import LAUNCHERS, LauncherOptions
+from console.scheduling.launchers.protocol import Resources
 from support.asgi_calls import Call, FakeGateway
 
 KEY = "sessions/ses_1/checkpoints/ckp_1/model one.safetensors"
@@ -366,3 +368,13 @@ def test_start_up_says_what_addresses_do_not_fit(
         setattr(settings, name, value)
     found = links.misfits_find()
     assert (says in found[0] and len(found) == 1) if says else found == []
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_start_up_says_where_runtimes_have_another_loopback_than_the_store(
+    settings, name: str
+) -> None:
+    settings.LAUNCHER = LauncherOptions(name=name, resources=Resources())
+    settings.S3_ENDPOINT_URL = "http://127.0.0.1:9000"
+    named = [f"TINKERSCRIPT_LAUNCHER={name} have" in each for each in links.misfits_find()]
+    assert named == ([] if name == "process" else [True])

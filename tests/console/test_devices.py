@@ -15,16 +15,19 @@ from console.errors import DoesNotFit, InvalidRequest, QuotaExceeded
 from console.live.models import EventRecord
 from console.scheduling import processes
 from console.scheduling.launchers import process as process_module
-from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.options import LAUNCHERS, LauncherOptions
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Resources, RuntimeStatus
 from console.scheduling.models import RestartCount
 from console.scheduling.processes import wait_until
 from console.scheduling.reconcile import Reconciler
 from console.sessions import dry_run
+from console.sessions.limits import devices as device_limits
 from console.sessions.limits.devices import (
+    FOR_CPUS,
     Device,
     DevicesShort,
+    device_bytes,
     devices_release,
     devices_sync,
     devices_take,
@@ -34,7 +37,7 @@ from console.sessions.services import session_create, session_resume, session_st
 from console.users.models import Project
 from support import factories
 from support.reconciler_world import GIB, World
-from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.config import HERE, SessionConfig
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
 
 EIGHT = [str(index) for index in range(8)]
@@ -351,6 +354,23 @@ def test_devices_that_were_asked_for_stay_under_other_ranks(
     assert (resumed.devices, resumed.config["devices"]) == (devices, devices)
     data = EventRecord.objects.get(session_id=session.id, data__name="trainer_ranks").data
     assert (data["devices_from"], data["devices_to"]) == (before, devices)
+
+
+@pytest.mark.parametrize("name", ["process", "unit"])
+def test_what_runs_here_has_the_devices_and_the_engine_of_this_machine(
+    db, project, machine, monkeypatch, name
+) -> None:
+    monkeypatch.setitem(LAUNCHERS, "unit", LAUNCHERS["process"])  # another that runs here
+    machine.LAUNCHER = LauncherOptions(name=name, resources=Resources())
+    machine.MAX_RUNTIMES = 4
+    monkeypatch.setattr(device_limits, "engine_build", lambda: FOR_CPUS)
+    with pytest.raises(InvalidRequest, match="have no GPU: here is the engine's build for CPUs"):
+        session_create(project=project, body=body(devices=1))
+    devices_sync(ids=EIGHT)
+    assert session_create(project=project, body=body()).devices == 2, "an equal part"
+    driver = {"0,1,2,3,4,5,6,7": 80 * GIB}
+    monkeypatch.setattr(device_limits, "gpus_least_bytes", driver.get)
+    assert device_bytes(HERE) == 80 * GIB
 
 
 def test_devices_of_a_server_without_any_are_refused(db, project, settings) -> None:

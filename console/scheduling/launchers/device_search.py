@@ -31,7 +31,7 @@ def devices_find(options: LauncherOptions, *, driver: Path = DRIVER) -> tuple[st
     """
     if not options.row.names_devices:
         return ()
-    if options.name == "process" and engine_build() != FOR_GPUS:
+    if options.row.runs_here and engine_build() != FOR_GPUS:
         _refuse_named(options)
         return ()
     found = options.devices if options.devices is not None else _devices_here(options, driver)
@@ -65,7 +65,7 @@ def gpus_unused(options: LauncherOptions) -> str:
     """What to tell whoever starts a server on a machine with GPUs whose runtimes cannot use them;
     "" elsewhere."""
     if (
-        options.name != "process"
+        not options.row.runs_here
         or engine_build() == FOR_GPUS
         or shutil.which("nvidia-smi") is None
     ):

@@ -43,7 +43,11 @@ class LauncherRow:
     command: str = ""  # a program on this machine
     # Its runtimes run on machines of their own: it may serve a further place.
     is_cluster: bool = True
-    shares_loopback: bool = False  # with the server: they reach it and the embedded store there
+    # Its runtimes are processes of this machine and of the server's own environment (a container is
+    # not, even of this machine). They reach the server and the embedded store on loopback, run the
+    # engine that is installed here, on the devices that are here, and append to ``runtime.log`` in
+    # the session's folder.
+    runs_here: bool = False
     spans_machines: bool = False  # starts one runtime on several machines
 
     @property
@@ -59,7 +63,7 @@ class LauncherRow:
 
 LAUNCHERS = {
     "process": LauncherRow(
-        may_have=(MEMORY, CPUS, *GPUS, DEVICES, WARM), is_cluster=False, shares_loopback=True
+        may_have=(MEMORY, CPUS, *GPUS, DEVICES, WARM), is_cluster=False, runs_here=True
     ),
     "docker": LauncherRow(
         needs=(IMAGE, MEMORY), may_have=(CPUS, *GPUS, DEVICES), package="docker", is_cluster=False
@@ -128,12 +132,12 @@ def launcher_options_read(
         if not given and variable in row.needs:
             raise ImproperlyConfigured(f"{CHOICE}={name} needs {variable}.")
     _check_installed(name)
-    if not row.shares_loopback:
+    if not row.runs_here:
         _check_reach(name, server_url, s3_endpoint_url)
     kubernetes = _read_kubernetes(KUBERNETES, source)
     return LauncherOptions(
         name=name,
-        resources=_read_resources(name, source),
+        resources=_read_resources(row, source),
         image=read_text(IMAGE, "", source=source),
         kubernetes_namespace=kubernetes.get("namespace", "tinkerscript"),
         kubernetes_claim=kubernetes.get("claim", ""),
@@ -147,11 +151,11 @@ def launcher_options_read(
     )
 
 
-def _read_resources(launcher: str, source: Mapping[str, str]) -> Resources:
+def _read_resources(row: LauncherRow, source: Mapping[str, str]) -> Resources:
     gpus_name, gpu_memory_name = GPUS
     gpus = _read_optional(gpus_name, low=0, high=64, source=source)
     gpu_memory_bytes = _read_optional(gpu_memory_name, high=1 << 12, unit=1 << 30, source=source)
-    if gpu_memory_bytes and not gpus and (gpus == 0 or launcher != "process"):
+    if gpu_memory_bytes and not gpus and (gpus == 0 or not row.runs_here):
         raise ImproperlyConfigured(f"{gpu_memory_name} does nothing without {gpus_name}.")
     return Resources(
         memory_bytes=_read_optional(MEMORY, high=1 << 16, unit=1 << 30, source=source),

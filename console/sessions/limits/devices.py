@@ -165,7 +165,7 @@ def device_bytes(place: str) -> int | None:
     None where neither gives it: an image, or a cluster, may be on other machines.
     """
     launcher = place_launcher(place)
-    if launcher.resources.gpu_memory_bytes is not None or launcher.name != "process":
+    if launcher.resources.gpu_memory_bytes is not None or not launcher.row.runs_here:
         return launcher.resources.gpu_memory_bytes
     return gpus_least_bytes(
         ",".join(Device.objects.order_by("position").values_list("id", flat=True))
@@ -200,7 +200,7 @@ def _devices_least(config: SessionConfig) -> int:
 
 def _without_gpu(place: str) -> str:
     """That there is none, and why where that is this server's own environment."""
-    why = place_launcher(place).name == "process" and engine_build() != FOR_GPUS
+    why = place_launcher(place).row.runs_here and engine_build() != FOR_GPUS
     return "the runtimes of this server have no GPU" + (f": here is {build_words()}" if why else "")
 
 
@@ -231,7 +231,7 @@ def _devices_usual(place: str) -> int:
     """The devices of a session that names no number."""
     launcher = place_launcher(place)
     given = launcher.resources.gpus
-    if given is not None or launcher.name != "process":
+    if given is not None or not launcher.row.runs_here:
         return given or 0
     # An image or a cluster says by its settings whether it is for GPUs; this machine's own
     # processes use what is there.
@@ -251,8 +251,8 @@ def _devices_most(place: str) -> int | None:
 
 @cache
 def engine_build() -> str:
-    """Which build this server's environment has, which runs the runtimes of the launcher process:
-    FOR_GPUS, FOR_CPUS, or "" without an engine.
+    """Which build this server's environment has: FOR_GPUS, FOR_CPUS, or "" without an engine. The
+    runtimes of a launcher that ``runs_here`` have it too.
     """
     for name in (FOR_CPUS, FOR_GPUS):
         try:

@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from console.scheduling.launchers import device_search
 from console.scheduling.launchers.device_search import devices_find, gpus_unused
-from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.options import LAUNCHERS, LauncherOptions
 from console.scheduling.launchers.protocol import Resources
 from console.sessions.limits import devices
 from console.sessions.limits.devices import FOR_CPUS, FOR_GPUS
@@ -128,20 +128,22 @@ def test_a_machine_whose_driver_finds_none_has_none(nvidia_smi) -> None:
 
 
 @pytest.mark.smoke
+@pytest.mark.parametrize("name", ["process", "unit"])
 @pytest.mark.parametrize(("build", "named"), [(FOR_CPUS, "build for CPUs"), ("", "no engine")])
 def test_devices_that_the_engine_here_cannot_use_are_none_and_are_refused_where_a_setting_asks_for_them(
-    nvidia_smi, monkeypatch, build, named
+    nvidia_smi, monkeypatch, build, named, name
 ) -> None:
     nvidia_smi(f'echo "{TWO}"')
+    monkeypatch.setitem(LAUNCHERS, "unit", LAUNCHERS["process"])  # another that runs here
     for module in (device_search, devices):
         monkeypatch.setattr(module, "engine_build", lambda: build)
-    assert devices_find(options()) == devices_find(options(gpus=0)) == ()
+    assert devices_find(options(name)) == devices_find(options(name, gpus=0)) == ()
     assert f"2 GPU(s) of this machine stay unused: here is {named}" in gpus_unused(
-        options()
+        options(name)
     ).replace("the engine's ", "")
     for asking, setting in (
-        (options(gpus=1), "RUNTIME_GPUS"),
-        (options(devices=("0",)), "DEVICES"),
+        (options(name, gpus=1), "RUNTIME_GPUS"),
+        (options(name, devices=("0",)), "DEVICES"),
     ):
         with pytest.raises(
             ImproperlyConfigured, match=f"TINKERSCRIPT_{setting} .*{named}.*BUILD=cuda"
@@ -149,4 +151,4 @@ def test_devices_that_the_engine_here_cannot_use_are_none_and_are_refused_where_
             devices_find(asking)
     assert devices_find(options("docker", gpus=2)) == ("0", "1"), "an image has its own engine"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert gpus_unused(options()) == gpus_unused(options("docker")) == ""
+    assert gpus_unused(options(name)) == gpus_unused(options("docker")) == ""

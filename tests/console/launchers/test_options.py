@@ -92,6 +92,17 @@ def test_a_malformed_lacking_or_idle_variable_is_named(read, changes, named) -> 
         read(DOCKER | changes)
 
 
+def test_the_memory_of_gpus_needs_no_number_of_them_where_they_are_those_of_this_machine(
+    read, monkeypatch
+) -> None:
+    monkeypatch.setitem(LAUNCHERS, "unit", LAUNCHERS["process"])  # another that runs here
+    for name in ("process", "unit"):
+        given = {"TINKERSCRIPT_LAUNCHER": name, "TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB": "80"}
+        assert read(given).resources == Resources(gpu_memory_bytes=80 << 30)
+        with pytest.raises(ImproperlyConfigured, match="does nothing without"):
+            read(given | {"TINKERSCRIPT_RUNTIME_GPUS": "0"})
+
+
 def test_no_variable_of_another_launcher_is_taken_by_processes(read) -> None:
     for name in VARIABLES:
         if name not in LAUNCHERS["process"].variables:
