@@ -21,7 +21,7 @@ from console.scheduling.launchers.choice import (
     session_launcher,
 )
 from console.scheduling.launchers.log_file import LOG, log_bound
-from console.scheduling.launchers.process import ProcessLauncher
+from console.scheduling.launchers.options import LAUNCHERS
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.sessions.models import Session
 from console.sessions.selectors import session_get
@@ -117,7 +117,8 @@ def runtime_logs_bound() -> None:
     """Keep small what runtimes of this machine write; a container's log is bounded by its
     engine.
     """
-    running = Session.objects.filter(launcher=ProcessLauncher.name, launch_handle__isnull=False)
+    here = [name for name, row in LAUNCHERS.items() if row.runs_here]
+    running = Session.objects.filter(launcher__in=here, launch_handle__isnull=False)
     for handle in filter(None, running.values_list("launch_handle", flat=True)):
         try:
             log_bound(Path(handle["folder"]) / LOG)

@@ -18,6 +18,7 @@ from console.management.commands import up
 from console.object_store import seaweedfs
 from console.scheduling import logs, periodic_tasks
 from console.scheduling.launchers.log_file import LOG, log_bound, log_tail
+from console.scheduling.launchers.options import LAUNCHERS
 from support import factories
 from tinkerscript.wire.sessions import SessionState
 
@@ -174,14 +175,18 @@ def test_where_there_is_no_room_for_the_copy_the_log_stays_as_it_was(path, monke
 def test_the_reconcilers_tasks_do_it_for_the_runtimes_of_this_machine(
     project, tmp_path, monkeypatch, caplog
 ) -> None:
-    folders = {name: tmp_path / name for name in ("gone", "ours", "refused", "slurms")}
+    monkeypatch.setitem(LAUNCHERS, "unit", LAUNCHERS["process"])  # another that runs here
+    launchers = {"gone": "process", "ours": "process", "refused": "process"}
+    launchers |= {"units": "unit", "slurms": "slurm"}
+    folders = {name: tmp_path / name for name in launchers}
     for name, folder in folders.items():
         folder.mkdir()
         if name != "gone":
             write(folder / LOG, 0, 2000)
         handle = {"launch": name, "folder": str(folder)}
-        launcher = "slurm" if name == "slurms" else "process"
-        factories.runtime_make(project, SessionState.READY, launch_handle=handle, launcher=launcher)
+        factories.runtime_make(
+            project, SessionState.READY, launch_handle=handle, launcher=launchers[name]
+        )
 
     def bound(path: Path) -> bool:
         if path.parent.name == "refused":
@@ -191,7 +196,7 @@ def test_the_reconcilers_tasks_do_it_for_the_runtimes_of_this_machine(
     monkeypatch.setattr(logs, "log_bound", bound)
     assert logs.runtime_logs_bound in periodic_tasks.PERIODIC_TASKS
     logs.runtime_logs_bound()
-    assert (folders["ours"] / LOG).stat().st_size == 0
+    assert [(folders[name] / LOG).stat().st_size for name in ("ours", "units")] == [0, 0]
     assert (folders["slurms"] / LOG).stat().st_size > LIMIT
     assert [record.getMessage() for record in caplog.records] == [
         "the log of refused could not be kept small: [Errno 13] Permission denied"
