@@ -12,6 +12,7 @@ from console.scheduling.launchers.protocol import Handle, Launcher, MachinesShor
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.server.lease_address import runtime_server_url
 from console.sessions.limits.devices import devices_take
+from console.sessions.limits.places import place_launcher
 from console.sessions.limits.quotas import device_quota_recheck
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
@@ -46,7 +47,7 @@ def runtime_launch(
     chosen = warm.choose(session) if warm else None
     with transaction.atomic():
         device_quota_recheck(session=session)
-        named = session.devices if launcher.names_devices else 0
+        named = session.devices if place_launcher(session.place).row.names_devices else 0
         devices = devices_take(session_id=session.id, count=named, known=known, kept=kept)
         fresh = handle_new(session, launcher, gpus=session.devices, devices=devices)
         fresh |= {"warm": chosen} if chosen else {}

@@ -65,7 +65,7 @@ class Launcher:
     that ended.
     """
 
-    name, names_devices = "process", False
+    name = "process"
 
     def __init__(self, folder: Path) -> None:
         self._launched, self._ended, self._gone = folder / "launched", folder / "ended", set[str]()

@@ -33,7 +33,7 @@ TICKS = 15
 class Simulated:
     """Every runtime runs."""
 
-    name, names_devices = "process", False
+    name = "process"
 
     def new_handle(
         self, *, session_id: str, instance_id: str, folder: Path, gpus: int, devices: list

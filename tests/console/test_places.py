@@ -26,8 +26,6 @@ class WorldOfPlaces(World):
 
     def another(self, devices=None) -> Reconciler:
         self.clusters = {"lab": FakeLauncher(), "cloud": FakeLauncher()}
-        for launcher in self.clusters.values():
-            launcher.names_devices = False
         return Reconciler(self.launcher, elsewhere=self.clusters, disk_free=lambda: self.free)
 
 

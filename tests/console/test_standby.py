@@ -28,8 +28,6 @@ class Shared(World):
 
     def __init__(self) -> None:
         self.clusters = {name: FakeLauncher() for name in CLUSTERS}
-        for launcher in self.clusters.values():
-            launcher.names_devices = False
         super().__init__()
         self.reconcilers = [self.reconciler]
 

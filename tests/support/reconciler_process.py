@@ -20,8 +20,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 class WritingLauncher:
     """Of one place."""
 
-    names_devices = False
-
     def __init__(self, name: str, place: str, path: Path) -> None:
         self.name, self._place, self._path = name, place, path
 

@@ -27,7 +27,6 @@ class FakeLauncher:
     """Keeps runtimes in a dict; ``ends`` says how a process ended that is no longer there."""
 
     name = "fake"
-    names_devices = True
 
     def __init__(self):
         self.alive: dict[str, dict[str, str]] = {}  # launch -> its environment

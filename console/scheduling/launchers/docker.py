@@ -58,7 +58,6 @@ class DockerLauncher(Launcher):
     """
 
     name = "docker"
-    names_devices = True
 
     def __init__(
         self,

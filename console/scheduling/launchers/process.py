@@ -60,7 +60,6 @@ class ProcessLauncher(Launcher):
     """
 
     name = "process"
-    names_devices = True
 
     def __init__(
         self,

@@ -69,7 +69,6 @@ class Launcher(Protocol):
     """
 
     name: str
-    names_devices: bool  # whether a runtime gets the ids of its devices
 
     @staticmethod
     def new_handle(
@@ -82,7 +81,8 @@ class Launcher(Protocol):
     ) -> Handle:
         """The handle of a runtime that is not started yet, with ``gpus`` devices.
 
-        ``devices`` names them where ``names_devices``; elsewhere the cluster chooses.
+        ``devices`` names them where the launcher's row ``names_devices``; elsewhere the cluster
+        chooses.
 
         It is stored before ``start``, so that a reconciler that dies in between leaves nothing that
         its successor cannot find. No other launch has its name: the session, the server, and 32
@@ -124,9 +124,9 @@ class Launcher(Protocol):
         """Ask it to end, end it after ``grace_s``, and everything it started with it. Safe on one
         that is gone.
 
-        Where ``names_devices``: raises SlowToEnd while something of it lives, for it has its
-        devices then. Elsewhere the cluster knows whose they are. A call after that one only looks:
-        it waits no more.
+        Where the row ``names_devices``: raises SlowToEnd while something of it lives, for it has
+        its devices then. Elsewhere the cluster knows whose they are. A call after that one only
+        looks: it waits no more.
         """
         ...
 

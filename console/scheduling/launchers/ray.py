@@ -57,7 +57,6 @@ class RayLauncher(Launcher):
     """
 
     name = "ray"
-    names_devices = False  # Ray sets CUDA_VISIBLE_DEVICES itself
 
     def __init__(
         self,

@@ -78,7 +78,6 @@ class SlurmLauncher(Launcher):
     """
 
     name = "slurm"
-    names_devices = False  # Slurm sets CUDA_VISIBLE_DEVICES itself
 
     def __init__(
         self,

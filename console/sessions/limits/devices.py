@@ -1,9 +1,8 @@
 """The devices of this machine, which session has which, and how many a session needs.
 
-The launchers of this machine (process, docker) start a runtime with devices that are named to it; a
-row of ``Device`` holds one session at most, so that no two reconcilers can hand out one device
-twice. In a cluster there are no rows: Kubernetes and Slurm choose the devices, and get only the
-number.
+A launcher whose row ``names_devices`` starts a runtime with devices that are named to it; a row of
+``Device`` holds one session at most, so that no two reconcilers can hand out one device twice. In a
+cluster there are no rows: it chooses the devices, and gets only the number.
 
 A session has its devices for as long as its row has a launch handle, that is until its runtime is
 known to be gone.

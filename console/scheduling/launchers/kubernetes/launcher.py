@@ -78,7 +78,6 @@ class KubernetesLauncher(Launcher):
     """
 
     name = "kubernetes"
-    names_devices = False  # the device plugin chooses
 
     def __init__(self, api: client.ApiClient, *, options: LauncherOptions, data: Path) -> None:
         self._jobs, self._core = client.BatchV1Api(api), client.CoreV1Api(api)
