@@ -21,7 +21,7 @@ from django.urls import path, re_path  # noqa: E402
 from api.routes import api  # noqa: E402
 from api.store_links import store_links  # noqa: E402
 from api.tinker.app import tinker  # noqa: E402
-from api.tinker.endpoints import dialects, no_websocket  # noqa: E402
+from api.tinker.endpoints import REST, dialects, no_websocket  # noqa: E402
 from console.live.consumer import LiveConsumer, NoChannel  # noqa: E402
 from console.server.address_limit import limited_handshakes  # noqa: E402
 from console.server.request_limits import RequestMiddleware  # noqa: E402
@@ -29,7 +29,9 @@ from console.server.request_threads import Handler  # noqa: E402
 from console.sessions.live_permission import live_permission_check, project_permission_check  # noqa: E402
 from console.sessions.project_changes import project_pages  # noqa: E402
 from console.users.sign_in_sessions import WebsocketSignIn  # noqa: E402
+from tinkerscript.wire.dialects.table import PREFIXES  # noqa: E402
 
+NO_CHANNELS = f"^({'|'.join(each.strip('/') for each in (*PREFIXES, *REST))})/"
 # Django's types know paths that lead to views alone; Channels' router takes ASGI applications in
 # their place.
 watch: Any = LiveConsumer.as_asgi(allow=live_permission_check)
@@ -39,7 +41,7 @@ refuse_dialect: Any = no_websocket
 channels: list[Any] = [
     path("ws/v1/sessions/<str:session_id>", watch),
     path("ws/v1/projects/<str:project_id>", watch_project),
-    re_path(r"^(openai|oai/api|anthropic/api|v1|api/v1)/", refuse_dialect),
+    re_path(NO_CHANNELS, refuse_dialect),
     re_path(r"^", refuse),
 ]
 

@@ -11,16 +11,15 @@ from typing import Any
 
 from api.forward import GatewayRequest
 from api.relay.callers import verified_claim
-from api.relay.errors import PREFIX, RelayError, stream_error
+from api.relay.errors import RelayError, stream_error
 from api.relay.limits import limits
 from api.relay.proxy import ClientGone, CountingSend, body_read, headers_passed, proxy_until_end
 from console.server.logs import logs_bind
 from console.server.metrics import RELAY_BYTES, RELAY_IN_FLIGHT, RELAY_REQUESTS
 from console.server.request_limits import Receive, Send
 from tinkerscript.processes.tracing import span
+from tinkerscript.wire.dialects.table import BESIDE_V1, PREFIX_OF_ALL
 
-# where vLLM's server has them, and lm-eval looks
-BESIDE_V1 = ("/tokenizer_info", "/tokenize", "/detokenize")
 logger = logging.getLogger(__name__)
 
 Serve = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
@@ -28,18 +27,15 @@ Serve = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 async def relay(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Serve one request with an episode key."""
-    await relay_by(_serve, scope, receive, send, path=scope["path"])
+    await relay_by(_serve, scope, receive, send)
 
 
-async def relay_by(
-    serve: Serve, scope: dict[str, Any], receive: Receive, send: Send, *, path: str
-) -> None:
-    """Have ``serve`` answer one request; its errors get the body of the dialect that ``path`` is
-    of.
+async def relay_by(serve: Serve, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Have ``serve`` answer one request; its errors get the body of the path's dialect.
 
     When the client disconnects, the request to the gateway is cancelled at once.
     """
-    counted = CountingSend(send)
+    counted, path = CountingSend(send), scope["path"]
     try:
         with (
             RELAY_IN_FLIGHT.track_inprogress(),
@@ -91,12 +87,12 @@ def _path(scope: dict[str, Any]) -> str:
     """The gateway's path and query, exactly as sent. Raises RelayError for anything that could
     leave /v1/ and ``BESIDE_V1``.
     """
-    path = scope["path"].removeprefix(PREFIX)
+    path = scope["path"].removeprefix(PREFIX_OF_ALL)
     raw = (scope.get("raw_path") or scope["path"].encode()).decode("ascii")
     is_known = path.startswith("/v1/") or path in BESIDE_V1
     # As sent, too, it begins like this: what is left of it stands behind the gateway's port.
     if (
-        not (is_known and raw.startswith(f"{PREFIX}/"))
+        not (is_known and raw.startswith(f"{PREFIX_OF_ALL}/"))
         or {".", ".."} & set(path.split("/"))
         or "\\" in path
     ):
@@ -106,4 +102,4 @@ def _path(scope: dict[str, Any]) -> str:
             f"There is nothing at {scope['path']}. The base_url ends in /openai/v1.",
         )
     query = scope.get("query_string", b"")
-    return raw.removeprefix(PREFIX) + (f"?{query.decode('ascii')}" if query else "")
+    return raw.removeprefix(PREFIX_OF_ALL) + (f"?{query.decode('ascii')}" if query else "")

@@ -1,16 +1,12 @@
-"""The relay's errors, in the body format of the client's dialect (OpenAI or Anthropic), which the
-path decides.
-"""
+"""The relay's errors, in the body format of the client's dialect, which the path decides."""
 
 import json
 
 from console.server.request_limits import Send, response_send
 from console.sessions.selectors import Route
-from tinkerscript.wire.errors import ANTHROPIC_PATH, anthropic_error_body
+from tinkerscript.wire.dialects.error_bodies import Refusal
+from tinkerscript.wire.dialects.table import dialect_of
 from tinkerscript.wire.sessions import SessionState
-
-PREFIX = "/openai"  # of every path that the relay serves; what follows is the gateway's path
-TYPES = {401: "authentication_error", 429: "rate_limit_error", 503: "server_error"}
 
 
 class RelayError(Exception):
@@ -36,7 +32,7 @@ class RelayError(Exception):
         if self.retry_after_s is not None:
             more.append((b"retry-after", str(self.retry_after_s).encode()))
         elif self.status == 409:
-            # both dialects' clients would try a conflict again
+            # clients of OpenAI and Anthropic would try a conflict again
             more.append((b"x-should-retry", b"false"))
         await response_send(send, self.status, body, *more)
 
@@ -64,19 +60,10 @@ def error_for_state(route: Route) -> RelayError | None:
 
 
 def stream_error(message: str, path: str) -> bytes:
-    """The last event of a stream that broke; clients of both dialects raise it."""
-    event = b"event: error\n" if _is_anthropic(path) else b""
-    return (
-        b"\n\n" + event + b"data: " + _body(502, "upstream_lost", message, path).encode() + b"\n\n"
-    )
+    """The last event of a stream that broke; the clients of every dialect raise it."""
+    data = _body(502, "upstream_lost", message, path).encode()
+    return b"\n\n" + dialect_of(path).error_event + b"data: " + data + b"\n\n"
 
 
 def _body(status: int, code: str, message: str, path: str) -> str:
-    if _is_anthropic(path):
-        return json.dumps(anthropic_error_body(status, message))
-    kind = TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
-
-
-def _is_anthropic(path: str) -> bool:
-    return path.removeprefix(PREFIX).startswith(ANTHROPIC_PATH)
+    return json.dumps(dialect_of(path).error_body(Refusal(status, message, code)))

@@ -1,13 +1,11 @@
-"""OpenAI's and Anthropic's dialects with an API key: chat, completions and messages of trained
-models and base models.
+"""Every dialect with an API key: chat, completions and messages of trained models and base models.
 
-/oai/api/v1/...         chat/completions, completions, responses, responses/input_tokens, tokenize,
-                        detokenize, models
-/anthropic/api/v1/...   messages, messages/count_tokens, models
-/openai/v1/...          all of these with an API key; with the key of an episode it is the relay's
+Which paths there are is in ``tinkerscript.wire.dialects.table``: below a dialect's own prefix, and
+below ``/openai``, which is the relay's with the key of an episode. Below each is ``GET v1/models``
+too.
 
-A key of ``POST /v1/sessions/{id}/checkpoints/{id}/serving-keys`` asks the first two for that one
-checkpoint.
+A key of ``POST /v1/sessions/{id}/checkpoints/{id}/serving-keys`` asks below a dialect's own prefix
+for that one checkpoint.
 
 The body's ``model`` is found in it and its session looked up; the rest is the relay's and the
 gateway's. A model that a session of kind serving serves is called there; any other, or one whose
@@ -27,7 +25,7 @@ from channels.db import database_sync_to_async
 from api.forward import GatewayRequest
 from api.relay.app import relay, relay_by
 from api.relay.callers import MAX_KEY_LENGTH, key_sent, verified_claim
-from api.relay.errors import PREFIX, RelayError
+from api.relay.errors import RelayError
 from api.relay.limits import limits
 from api.relay.proxy import body_read, headers_passed, proxy_until_end
 from api.rest.authentication import KeyCaller
@@ -49,26 +47,14 @@ from console.tinker.endpoints import (
 )
 from console.users.keys import KEY_PREFIX, key_model_check
 from console.users.models import ApiKey
+from tinkerscript.wire.dialects.table import ANTHROPIC, PREFIX_OF_ALL, paths_below, prefix_of
 from tinkerscript.wire.episode_key import PREFIX as EPISODE_PREFIX
 from tinkerscript.wire.episode_key import SERVING, BadEpisodeKey, read
 from tinkerscript.wire.errors import COMPRESSED_HINT, ErrorCode, ErrorDetail
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER, SamplerId
 
-OPENAI, ANTHROPIC = "/oai/api", "/anthropic/api"
 REST = ("/v1/", "/api/v1/")
-PATHS = {  # of the gateway, below each prefix
-    OPENAI: (
-        "/v1/chat/completions",
-        "/v1/completions",
-        "/v1/responses",
-        "/v1/responses/input_tokens",
-        "/v1/tokenize",
-        "/v1/detokenize",
-    ),
-    ANTHROPIC: ("/v1/messages", "/v1/messages/count_tokens"),
-}
-PATHS[PREFIX] = PATHS[OPENAI] + PATHS[ANTHROPIC]
 CODES = {401: "invalid_api_key", 404: "model_not_found"}  # as OpenAI's clients know them
 CREDENTIALS = ("authorization", "x-api-key")
 MAX_MODELS, MAX_NAME_LENGTH = 1000, 1000
@@ -81,16 +67,17 @@ EPOCH = "1970-01-01T00:00:00+00:00"  # of base models, whose day of birth is not
 
 
 async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Serve one request in OpenAI's or Anthropic's dialect, whichever key it has."""
-    if scope["path"].rstrip("/") in PATHS and scope["method"] in ("GET", "HEAD"):
+    """Serve one request in any dialect, whichever key it has."""
+    prefix = prefix_of(scope["path"])
+    assert prefix is not None, "of other paths the middleware sends none here"
+    url_path = scope["path"].removeprefix(prefix)
+    if not url_path.rstrip("/") and scope["method"] in ("GET", "HEAD"):
         # Claude Code asks for the base URL itself, to have a connection.
         await response_send(send, 200, b'{"status": "ok"}')
         return
-    prefix = next(prefix for prefix in PATHS if scope["path"].startswith(f"{prefix}/"))
-    if prefix == PREFIX and not key_sent(scope["headers"]).startswith(KEY_PREFIX):
+    if prefix == PREFIX_OF_ALL and not key_sent(scope["headers"]).startswith(KEY_PREFIX):
         await relay(scope, receive, send)
         return
-    url_path = scope["path"].removeprefix(prefix)
 
     async def serve(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         try:
@@ -99,21 +86,19 @@ async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
             code = CODES.get(error.status, error.code)
             of_no_episode = (
                 OF_NO_EPISODE
-                if prefix == PREFIX and error.code == ErrorCode.UNKNOWN_BASE_MODEL
+                if prefix == PREFIX_OF_ALL and error.code == ErrorCode.UNKNOWN_BASE_MODEL
                 else ""
             )
             said = " ".join(filter(None, (error.message, error.hint, of_no_episode)))
             raise RelayError(error.status, code, said) from None
         except RelayError as error:
-            if prefix == PREFIX and error.status == 503:
+            if prefix == PREFIX_OF_ALL and error.status == 503:
                 raise RelayError(
                     503, error.code, f"{error.message} {OF_NO_EPISODE}", retry_after_s=1
                 ) from None
             raise
 
-    await relay_by(
-        serve, scope, receive, send, path="/v1/messages" if prefix == ANTHROPIC else url_path
-    )
+    await relay_by(serve, scope, receive, send)
 
 
 async def no_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -149,8 +134,8 @@ async def _serve(
         if scope["method"] == "GET" and url_path == "/v1/models":
             await response_send(send, 200, await database_sync_to_async(_models)(caller, prefix))
             return
-    if url_path not in PATHS[prefix]:
-        served = ", ".join(f"{prefix}{each}" for each in PATHS[prefix])
+    if url_path not in (known := paths_below(prefix)):
+        served = ", ".join(f"{prefix}{each}" for each in known)
         raise RelayError(
             404, "not_found", f"There is nothing at {scope['path']}; these are: {served}."
         )
@@ -210,7 +195,7 @@ def _models(caller: KeyCaller, prefix: str) -> bytes:
     for stored in sampler_paths_of(project=caller.project, limit=MAX_MODELS):
         if allowed is None or stored.model.base_model in allowed:
             named.append((stored.path, stored.created_at))
-    if prefix == ANTHROPIC:
+    if prefix == ANTHROPIC.prefix:
         data = [_anthropic_model(name, at.isoformat() if at else EPOCH) for name, at in named]
         ends = {
             "first_id": named[0][0] if named else None,
@@ -261,7 +246,7 @@ def _find(wanted: str) -> _Served:
         )
         return _Served(sampler.session_id, SamplerId.parse(sampler.id))
     key = ApiKey.objects.select_related("project", "user").get(id=caller_id)
-    if prefix == PREFIX:
+    if prefix == PREFIX_OF_ALL:
         own_loop_check(key=key, name=name)
     session = serving_of_model(project=key.project, key=key, name=name)
     waits = session is not None and session.id != name and session.state != SessionState.READY

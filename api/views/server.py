@@ -2,20 +2,21 @@
 
 from api.rest.authentication import Caller
 from console.operations.capacity import capacity_get as capacity
+from tinkerscript.wire.dialects.table import DIALECTS
 from tinkerscript.wire.server import CapacityView, ServerView
 from tinkerscript.wire.version import VERSION
 
 MINIMUM_CLIENT = "0.2.0"
-CAPABILITIES = (
-    "anthropic.messages", "openai.chat", "openai.completions", "openai.responses",
-    "priority", "budget", "serving",
-)  # fmt: skip
+CAPABILITIES = ("priority", "budget", "serving")  # beside the dialects
 
 
 def server_get(caller: Caller) -> ServerView:
     """The server's version, the oldest client that it serves, and what not every version can do."""
+    of_dialects = [name for row in DIALECTS for name in row.capabilities]
     return ServerView(
-        version=VERSION, minimum_client=MINIMUM_CLIENT, capabilities=sorted(CAPABILITIES)
+        version=VERSION,
+        minimum_client=MINIMUM_CLIENT,
+        capabilities=sorted([*CAPABILITIES, *of_dialects]),
     )
 
 

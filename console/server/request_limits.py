@@ -10,12 +10,12 @@ from typing import Any
 from console.server.address_limit import WINDOW_S, address_limited
 from console.server.logs import logs_bind
 from console.server.request_id import ACCEPTED, request_id_new
+from tinkerscript.wire.dialects.table import prefix_of
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 
 # Most requests are small; an upload has thousands of files, an episode's end as many rewards.
 MAX_BODY_BYTES, MAX_LARGE_BODY_BYTES = 64 << 10, 2 << 20
-DIALECT_PREFIXES, TINKER_PREFIX = ("/openai/", "/oai/api/", "/anthropic/api/"), "/api/v1/"
-STORE_PREFIX = "/store/"
+TINKER_PREFIX, STORE_PREFIX = "/api/v1/", "/store/"
 OF_SESSION = re.compile(r"/v1/sessions/([A-Za-z0-9_-]{1,64})")
 
 Receive = Callable[[], Awaitable[Any]]
@@ -24,8 +24,8 @@ Asgi = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
 class RequestMiddleware:
-    """Sends OpenAI's and Anthropic's dialects and the Tinker wire (/api/v1/) to applications that
-    have limits of their own, links to objects (/store/) to theirs, the rest to Django.
+    """Sends the dialects and the Tinker wire (/api/v1/) to applications that have limits of their
+    own, links to objects (/store/) to theirs, the rest to Django.
     ``body_limit`` is of a path there, in bytes.
     """
 
@@ -67,7 +67,7 @@ class RequestMiddleware:
             await address_limited(self._serve, _refuse_address, scope, receive, send_with_id)
 
     async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        if scope["path"].startswith(DIALECT_PREFIXES) or f"{scope['path']}/" in DIALECT_PREFIXES:
+        if prefix_of(scope["path"]) is not None:
             await self.dialects(scope, receive, send)
             return
         if scope["path"].startswith(TINKER_PREFIX):

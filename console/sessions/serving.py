@@ -21,6 +21,7 @@ from console.users.models import ApiKey, Project, User
 from tinkerscript.wire import episode_key
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.dialects.table import PREFIX_OF_ALL
 from tinkerscript.wire.serving import ServingCreate, ServingEndpoint
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
 
@@ -74,8 +75,8 @@ def serving_key_create(
     )
     return ServingEndpoint(
         session_id=session.id,
-        base_url=f"{settings.PUBLIC_URL}/openai/v1",
-        anthropic_base_url=f"{settings.PUBLIC_URL}/openai",
+        base_url=f"{settings.PUBLIC_URL}{PREFIX_OF_ALL}/v1",
+        anthropic_base_url=f"{settings.PUBLIC_URL}{PREFIX_OF_ALL}",
         api_key=episode_key.sign(episode_signing_keys(session_id=session.id)[0], claim),
         model=session.served_checkpoint_id or session.base_model,
         expires_at=datetime.fromtimestamp(claim.expires_at, expires_at.tzinfo),

@@ -29,6 +29,7 @@ from console.users.keys import key_model_check, person_get
 from console.users.models import ApiKey, Project, User
 from tinkerscript.wire import episode_key
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
+from tinkerscript.wire.dialects.table import ANTHROPIC, OPENAI
 from tinkerscript.wire.serving import ServingEndpoint
 from tinkerscript.wire.sessions import SessionKind, SessionState
 
@@ -103,8 +104,8 @@ def checkpoint_key_create(
     )
     return ServingEndpoint(
         session_id=session_id,
-        base_url=f"{settings.PUBLIC_URL}/oai/api/v1",
-        anthropic_base_url=f"{settings.PUBLIC_URL}/anthropic/api",
+        base_url=f"{settings.PUBLIC_URL}{OPENAI.prefix}/v1",
+        anthropic_base_url=f"{settings.PUBLIC_URL}{ANTHROPIC.prefix}",
         api_key=episode_key.sign(episode_signing_keys(session_id=checkpoint.id)[0], claim),
         model=stored.path,
         expires_at=datetime.fromtimestamp(claim.expires_at, expires_at.tzinfo),

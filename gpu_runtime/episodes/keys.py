@@ -6,6 +6,7 @@ from collections.abc import Callable
 from gpu_runtime.journal.records import EpisodeRecord
 from gpu_runtime.refusals import BadKey, EpisodeClosed
 from tinkerscript.wire import episode_key
+from tinkerscript.wire.dialects.table import PREFIX_OF_ALL
 from tinkerscript.wire.episodes import EpisodeBegun
 from tinkerscript.wire.runtime import Assignment
 
@@ -34,7 +35,7 @@ class EpisodeKeys:
         return EpisodeBegun(
             episode_id=record.id,
             api_key=episode_key.sign(self._key, claim),
-            base_url=self._assignment.public_url.rstrip("/") + "/openai/v1",
+            base_url=f"{self._assignment.public_url.rstrip('/')}{PREFIX_OF_ALL}/v1",
             model=self._assignment.base_model,
             policy_version=policy_version,
             idle_timeout_s=self._assignment.config.episode_idle_timeout_s,

@@ -23,13 +23,7 @@ from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, RuntimeFault, StoreUnavailable
 from gpu_runtime.gateway.completion_handler import CompletionHandler, ModelNames
 from gpu_runtime.gateway.dialects import dialect_routes
-from gpu_runtime.gateway.http import (
-    anthropic_error,
-    episode_key,
-    openai_error,
-    sentences,
-    wire_error,
-)
+from gpu_runtime.gateway.http import episode_key, error_response, sentences
 from gpu_runtime.gateway.internal_routes import InternalRoutes
 from gpu_runtime.gateway.openai.model_routes import CallRoutes, ModelRoutes
 from gpu_runtime.generation.calls import Calls
@@ -47,7 +41,7 @@ from gpu_runtime.refusals import (
 from gpu_runtime.rendering.renderer import Renderer
 from tinkerscript.processes.bounded_http import BoundedHttp
 from tinkerscript.processes.tracing import span
-from tinkerscript.wire.errors import ANTHROPIC_PATH
+from tinkerscript.wire.dialects.table import dialect_at
 from tinkerscript.wire.runtime import Assignment
 
 START_S = 30.0
@@ -216,7 +210,7 @@ def _count(episodes: Episodes, request: Request, error: GatewayError) -> None:
     """A refused call stands with its episode, whatever its dialect; what passes by itself is sent
     again, and after the refusal of a WebSocket clients go on over HTTP.
     """
-    if not request.url.path.startswith("/v1/") or error.status in (
+    if dialect_at(request.url.path) is None or error.status in (
         CallFailed.status,
         NoWebSocket.status,
     ):
@@ -251,10 +245,7 @@ class Errors:
         """The response to a request that is refused with ``error``, in the dialect of its path."""
         assert isinstance(error, GatewayError), "registered for this class alone"
         self._on_refusal(request, error)
-        if request.url.path.startswith(ANTHROPIC_PATH):
-            return anthropic_error(request, error)
-        is_openai = request.url.path.startswith("/v1/")
-        return openai_error(request, error) if is_openai else wire_error(request, error)
+        return error_response(request, error)
 
     async def _no_route(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException), "registered for this class alone"

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gpu_runtime.episodes.open_episodes import OpenEpisode
-from gpu_runtime.gateway.http import cancel_on_disconnect, openai_error, request_id
+from gpu_runtime.gateway.http import cancel_on_disconnect, error_event, request_id
 from gpu_runtime.gateway.openai.chat import policy_version
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.calls import Calls
@@ -31,12 +31,6 @@ P = TypeVar("P", PreparedChat, PreparedText)
 T = TypeVar("T")
 RenderFull = Callable[[P, CallRecord], dict[str, Any]]
 RenderStream = Callable[[P, CallStream, float], AsyncGenerator[bytes, None]]
-ErrorEvent = Callable[[Request, GatewayError], bytes]
-
-
-def openai_error_event(request: Request, error: GatewayError) -> bytes:
-    """The last event of a stream of the OpenAI dialect that failed."""
-    return b"data: " + openai_error(request, error).body + b"\n\n"
 
 
 class ModelNames:
@@ -119,7 +113,6 @@ class CompletionHandler:
         prepared: P,
         render_full: RenderFull[P],
         render_stream: RenderStream[P],
-        error_event: ErrorEvent = openai_error_event,
         ping: bytes | None = None,
     ) -> Response:
         """The response to ``prepared``: by ``render_full``, or by ``render_stream`` if it asks for
@@ -138,7 +131,7 @@ class CompletionHandler:
                 handed_over = True
                 chunks = render_stream(prepared, live, time.time())
                 chunks = chunks if ping is None else _with_pings(chunks, ping)
-                return self._stream(request, episode, chunks, live, error_event)
+                return self._stream(request, episode, chunks, live)
             record = await cancel_on_disconnect(request, live.finished())
             return JSONResponse(
                 render_full(prepared, record),
@@ -207,14 +200,13 @@ class CompletionHandler:
         episode: OpenEpisode,
         chunks: AsyncGenerator[bytes, None],
         live: CallStream,
-        error_event: ErrorEvent,
     ) -> Response:
         version = live.deltas[0][1].version if live.deltas else self.policy_version()
         headers = _headers(request, episode, version) | {
             "Cache-Control": "no-cache",
             "X-Accel-Buffering": "no",
         }
-        pieces = _until_error(request, chunks, live, error_event)
+        pieces = _until_error(request, chunks, live)
         return StreamingResponse(pieces, media_type="text/event-stream", headers=headers)
 
 
@@ -241,7 +233,7 @@ async def _with_pings(
 
 
 async def _until_error(
-    request: Request, chunks: AsyncGenerator[bytes, None], live: CallStream, error_event: ErrorEvent
+    request: Request, chunks: AsyncGenerator[bytes, None], live: CallStream
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(chunks):

@@ -7,6 +7,7 @@ import contextlib
 import hmac
 import re
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -22,7 +23,9 @@ from gpu_runtime.refusals import (
     PromptTooLong,
     TooLarge,
 )
-from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail, anthropic_error_body
+from tinkerscript.wire.dialects.error_bodies import Refusal
+from tinkerscript.wire.dialects.table import ANTHROPIC, OPENAI, dialect_at, dialect_of
+from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 
 PLACE = re.compile(r"(?<=[A-Za-z_])\.(\d+)(?!\w)")  # of an item of a list, in a path of names
 MAX_BODY_BYTES = 16 * 2**20
@@ -108,51 +111,78 @@ def sentences(request: Request, error: GatewayError) -> str:
     return places_of(request).said(error.sentences)
 
 
-def openai_error(request: Request, error: GatewayError) -> JSONResponse:
-    """The error body of the OpenAI dialect: its ``param`` has the places of lists in brackets."""
-    param = error.param and places_of(request).own(error.param)
+def error_response(request: Request, error: GatewayError) -> JSONResponse:
+    """The response to a request that is refused, in the dialect of its path; of any other path in
+    the form of REST.
+    """
+    dialect = dialect_at(request.url.path)
+    if dialect is None:
+        body = _rest_body(request, error)
+    else:
+        body = dialect.error_body(WORDINGS.get(dialect, _worded)(request, error))
+    headers = {"X-Request-Id": request_id(request) or ""}
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
+    return JSONResponse(body, status_code=error.status, headers=headers)
+
+
+def error_event(request: Request, error: GatewayError) -> bytes:
+    """The last event of a stream that failed, in the dialect of its path."""
+    start = dialect_of(request.url.path).error_event
+    return start + b"data: " + error_response(request, error).body + b"\n\n"
+
+
+def _rest_body(request: Request, error: GatewayError) -> dict[str, Any]:
+    details = error.details | ({"param": error.param} if error.param else {})
+    detail = ErrorDetail(code=error.code, message=str(error), hint=error.hint, details=details)
+    return ErrorBody(error=detail, request_id=request_id(request) or "").model_dump(mode="json")
+
+
+def _worded(request: Request, error: GatewayError) -> Refusal:
+    return Refusal(
+        error.status,
+        sentences(request, error),
+        error.openai_code,
+        error.param and places_of(request).own(error.param),
+        error.openai_type,
+        request_id(request),
+        error.details,
+    )
+
+
+def _openai_worded(request: Request, error: GatewayError) -> Refusal:
+    """The places of lists are in brackets."""
+    plain = _worded(request, error)
+    param = plain.param
     if param == "messages" and "/responses" in request.url.path:
         param = "input"  # all of it: a message has a place of its own
-    param = param and PLACE.sub(r"[\1]", param)
-    said = PLACE.sub(r"[\1]", sentences(request, error))
-    # A request that is at fault in a way that has no code of its own has none there.
-    code = None if error.openai_code == ErrorCode.INVALID_REQUEST else error.openai_code
-    body = {"message": said, "type": error.openai_type, "param": param, "code": code}
-    return JSONResponse({"error": body}, status_code=error.status, headers=_headers(request, error))
+    return replace(
+        plain,
+        message=PLACE.sub(r"[\1]", plain.message),
+        param=param and PLACE.sub(r"[\1]", param),
+        # A request that is at fault in a way that has no code of its own has none there.
+        code=None if error.openai_code == ErrorCode.INVALID_REQUEST else error.openai_code,
+    )
 
 
-def anthropic_error(request: Request, error: GatewayError) -> JSONResponse:
-    """The error body of Anthropic's dialect."""
-    said = sentences(request, error)
-    # clients look for these words, and shorten the conversation
-    if isinstance(error, PromptTooLong):
-        said = f"prompt is too long: {error.tokens} tokens > {error.maximum} maximum. {error.hint}"
-    body = anthropic_error_body(error.status, said, request_id(request))
-    if error.details:
-        body["error"]["details"] = error.details
-    return JSONResponse(body, status_code=error.status, headers=_headers(request, error))
+def _anthropic_worded(request: Request, error: GatewayError) -> Refusal:
+    """A prompt that is too long is refused in the words that clients look for, and then shorten the
+    conversation.
+    """
+    plain = _worded(request, error)
+    if not isinstance(error, PromptTooLong):
+        return plain
+    said = f"prompt is too long: {error.tokens} tokens > {error.maximum} maximum. {error.hint}"
+    return replace(plain, message=said)
+
+
+# Of a dialect whose clients read more of an error than its fields.
+WORDINGS = {OPENAI: _openai_worded, ANTHROPIC: _anthropic_worded}
 
 
 def model_response(model: BaseModel, status: int = 200) -> Response:
     """A wire type as JSON."""
     return Response(model.model_dump_json(), status_code=status, media_type="application/json")
-
-
-def wire_error(request: Request, error: GatewayError) -> JSONResponse:
-    """The error body of the REST interface."""
-    details = error.details | ({"param": error.param} if error.param else {})
-    detail = ErrorDetail(code=error.code, message=str(error), hint=error.hint, details=details)
-    body = ErrorBody(error=detail, request_id=request_id(request) or "")
-    return JSONResponse(
-        body.model_dump(mode="json"), status_code=error.status, headers=_headers(request, error)
-    )
-
-
-def _headers(request: Request, error: GatewayError) -> dict[str, str]:
-    headers = {"X-Request-Id": request_id(request) or ""}
-    if error.retry_after_s is not None:
-        headers["Retry-After"] = str(error.retry_after_s)
-    return headers
 
 
 async def _gone(request: Request) -> None:

@@ -5,7 +5,6 @@ now.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -463,30 +462,6 @@ async def test_the_key_is_taken_from_x_api_key_too(gateway, served) -> None:
     assert status == 401
 
 
-async def test_refusals_speak_the_dialect_of_the_path(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr(relay_proxy, "MAX_BODY_BYTES", 100)
-    path = "/openai/v1/messages"
-
-    async def refused(path: str, key: str | None, body: bytes = b"{}") -> tuple[int, str]:
-        status, _, answer = await Call(application, "POST", path, key=key, body=body).answer()
-        found = json.loads(answer)
-        assert found["type"] == "error"
-        assert found["error"]["message"]
-        return status, found["error"]["type"]
-
-    good = episode_key(served.id)
-    for anthropic in (path, path + "/count_tokens"):
-        assert await refused(anthropic, None) == (401, "authentication_error")
-        assert await refused(anthropic, episode_key(served.id, lives_s=-1)) == (
-            410,
-            "invalid_request_error",
-        )
-        assert await refused(anthropic, good, b"x" * 101) == (413, "request_too_large")
-    await update(served, state=SessionState.LOADING, address="")
-    assert await refused(path, good) == (503, "overloaded_error")
-    assert not gateway.requests
-
-
 async def test_a_broken_stream_of_messages_ends_in_its_dialects_error(gateway, served) -> None:
     is_received = asyncio.Event()
     gateway.answer = broken_off_after(b"event: ping\ndata: {}\n\n", is_received)
@@ -521,51 +496,6 @@ async def test_what_coding_agents_ask_for_reaches_the_gateway(
 ) -> None:
     status, _, body = await chat(served, path=f"/openai{path}").answer()
     assert status == 200 and json.loads(body) == {"path": path}
-
-
-NO_WEBSOCKETS = [
-    "/openai/v1/responses",
-    "/oai/api/v1/responses",
-    "/anthropic/api/v1/messages",
-    "/v1/sessions",
-]
-
-
-@pytest.mark.parametrize("path", NO_WEBSOCKETS)
-async def test_a_websocket_on_a_path_of_the_dialects_or_of_rest_is_426_with_a_body(
-    path: str,
-) -> None:
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "websocket.connect"}
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "websocket",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "headers": [],
-        "client": ("127.0.0.1", 1),
-        "extensions": {"websocket.http.response": {}},
-        "subprotocols": [],
-    }
-    await application(scope, receive, send)
-    assert [message["type"] for message in sent] == [
-        "websocket.http.response.start",
-        "websocket.http.response.body",
-    ]
-    assert (
-        sent[0]["status"] == 426
-        and "over HTTP" in sent[1]["body"].decode()
-        and json.loads(sent[1]["body"])["error"]
-    )
-    sent.clear()
-    await application(scope | {"extensions": {}}, receive, send)
-    assert [message["type"] for message in sent] == ["websocket.close"]
 
 
 def test_what_is_for_this_server_or_this_connection_is_not_passed_on() -> None:

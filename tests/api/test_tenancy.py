@@ -51,7 +51,7 @@ NOT_OF_A_TENANT = {
 BY_DJANGO = ("admin/", "_allauth/")  # staff alone; the signed-in person's own account alone
 CHANNELS = {
     "ws/v1/sessions/<str:session_id>", "ws/v1/projects/<str:project_id>",
-    "^(openai|oai/api|anthropic/api|v1|api/v1)/",  # refused with a body
+    asgi.NO_CHANNELS,  # refused with a body
     "^",
 }  # fmt: skip
 

@@ -12,10 +12,9 @@ from gpu_runtime.gateway.anthropic.messages import PING, message, message_events
 from gpu_runtime.gateway.anthropic.requests import CountRequest, MessagesRequest, chat_request
 from gpu_runtime.gateway.bodies import places_of
 from gpu_runtime.gateway.completion_handler import CompletionHandler
-from gpu_runtime.gateway.http import anthropic_error, read_body
+from gpu_runtime.gateway.http import read_body
 from gpu_runtime.generation.chat_prompt import PreparedChat
-from gpu_runtime.refusals import GatewayError
-from tinkerscript.wire.errors import ANTHROPIC_PATH
+from tinkerscript.wire.dialects.table import ANTHROPIC
 
 
 class AnthropicRoutes:
@@ -27,17 +26,15 @@ class AnthropicRoutes:
     def routes(self) -> list[Route]:
         """The routes, for the app."""
         return [
-            Route(ANTHROPIC_PATH, self.messages, methods=["POST"]),
-            Route(ANTHROPIC_PATH + "/count_tokens", self.count_tokens, methods=["POST"]),
+            Route(ANTHROPIC.root, self.messages, methods=["POST"]),
+            Route(ANTHROPIC.root + "/count_tokens", self.count_tokens, methods=["POST"]),
         ]
 
     async def messages(self, request: Request) -> Response:
         """``POST /v1/messages``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
         prepared = self._prepare(request, episode, body, MessagesRequest)
-        return await self._handler.answer(
-            request, episode, prepared, message, message_events, _error_event, PING
-        )
+        return await self._handler.answer(request, episode, prepared, message, message_events, PING)
 
     async def count_tokens(self, request: Request) -> Response:
         """``POST /v1/messages/count_tokens``: the ids that the engine would read; nothing is
@@ -55,7 +52,3 @@ class AnthropicRoutes:
         asked, labels = MESSAGES.read(request, body, kind)
         chat = chat_request(asked, places_of(request))
         return self._handler.prepare(request, episode, chat, body, labels)
-
-
-def _error_event(request: Request, error: GatewayError) -> bytes:
-    return b"event: error\ndata: " + anthropic_error(request, error).body + b"\n\n"

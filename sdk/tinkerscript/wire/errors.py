@@ -1,6 +1,4 @@
-"""The one JSON error body of REST, the list of its codes, and the error body of Anthropic's
-dialect.
-"""
+"""The one JSON error body of REST and the list of its codes."""
 
 from enum import StrEnum
 from typing import Any
@@ -68,29 +66,8 @@ class ErrorBody(Response):
     request_id: str = ""
 
 
-ANTHROPIC_PATH = "/v1/messages"  # of the dialect, at the gateway; the relay has a prefix before it
-ANTHROPIC_TYPES = {
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    503: "overloaded_error",
-}
-
-
 # To whoever sends a compressed body to a path of the dialects: Codex does, to OpenAI's servers.
 COMPRESSED_HINT = (
     "Send it as it is. In Codex: enable_request_compression = false under [features] in"
     " config.toml."
 )
-
-
-def anthropic_error_body(
-    status: int, message: str, request_id: str | None = None
-) -> dict[str, Any]:
-    """What an Anthropic client expects of a response with ``status``. Source: Anthropic's API
-    reference, "Errors".
-    """
-    kind = ANTHROPIC_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
-    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}

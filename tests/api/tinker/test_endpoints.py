@@ -14,8 +14,6 @@ from django.test import Client as Browser
 from django.utils import timezone
 
 from api.forward import routes
-from api.relay.app import BESIDE_V1
-from api.tinker.endpoints import PATHS
 from console.asgi import application
 from console.sessions.models import Checkpoint, Session
 from console.sessions.serving import serving_create
@@ -29,6 +27,7 @@ from support.factories import BASE_MODEL, EVERY_SCOPE, member_make, session_make
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
 from tinkerscript.wire.account import Role
+from tinkerscript.wire.dialects.table import DIALECTS
 from tinkerscript.wire.serving import ServingCreate
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,12 +56,15 @@ async def trained(client: Client, gateway: FakeGateway) -> tuple[str, str]:
     return f"tinker://{made['model_id']}/sampler_weights/final", opened.checkpoint_id
 
 
-def test_every_call_of_a_dialect_is_passed_on_with_an_api_key_and_with_an_episodes() -> None:
+def test_every_path_of_a_dialect_is_in_the_table() -> None:
     handler: Any = SimpleNamespace(calls=SimpleNamespace(renderer=None))  # not called
-    paths = {route.path for route in dialect_routes(handler) if "POST" in (route.methods or ())}
-    below_v1 = {path for path in paths if path.startswith("/v1/")}
-    assert below_v1 == set().union(*PATHS.values())
-    assert paths - below_v1 <= set(BESIDE_V1)
+    served = {
+        (route.path, method) for route in dialect_routes(handler) for method in route.methods or ()
+    }
+    by_api_key = {(path, "POST") for row in DIALECTS for path in row.paths}
+    assert by_api_key <= served
+    of_episodes = {path for row in DIALECTS for path in row.of_episodes}
+    assert {path for path, _ in served - by_api_key} == of_episodes
 
 
 async def test_every_name_of_a_model_leads_to_the_runtime_that_serves_its_client(
