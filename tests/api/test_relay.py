@@ -377,7 +377,7 @@ async def test_a_key_of_a_session_that_is_gone_is_410(gateway, served) -> None:
     "path",
     [
         "/openai/",
-        "/openai/v2/x",
+        "/openai/v0/x",
         "/openai/v1",
         "/openai/v1/../episodes",
         "/openai/episodes",

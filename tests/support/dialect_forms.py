@@ -16,3 +16,9 @@ def form_of(value: Any) -> Any:
 def error_form(path: str) -> Any:
     """The form of a refusal at ``path``, of the server or of the gateway."""
     return form_of(dialect_of(path).error_body(Refusal(400, "why")))
+
+
+def error_in(body: dict[str, Any]) -> dict[str, Any]:
+    """What of an error body holds the message: ``error`` where the dialect has it."""
+    found: dict[str, Any] = body.get("error", body)
+    return found

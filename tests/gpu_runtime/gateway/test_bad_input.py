@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from gpu_runtime.errors import RequestRefused
 from gpu_runtime.rendering.renderer import Renderer
+from support.dialect_forms import error_form, error_in, form_of
 from support.gateway_harness import MODEL, SESSION, Gateway, running_gateway
 from support.generated import any_speed
 from support.light_tokenizer import LightTokenizer
 from support.tiny_tokenizers import build_tokenizer
 from support.waiting import FakeClock
 from tinkerscript.wire import episode_key
+from tinkerscript.wire.dialects.table import DIALECTS
 
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES = {
@@ -30,6 +32,7 @@ BODIES = {
     "/v1/messages": {"model": MODEL, "messages": HELLO, "max_tokens": 8},
     "/v1/messages/count_tokens": {"model": MODEL, "messages": HELLO},
 }
+OF_TOKENS = {"/v1/tokenize", "/v1/detokenize"}  # test_loglikelihood.py has what they refuse
 every_path = pytest.mark.parametrize("path", BODIES)
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 INPUT_IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
@@ -48,13 +51,10 @@ async def post(gateway: Gateway, path: str, key: str, body: Any) -> tuple[int, d
     if answer.status_code < 400:
         return answer.status_code, answer.json()
     found = answer.json()
-    if path.startswith("/v1/messages"):
-        assert found["type"] == "error"
-        assert set(found["error"]) == {"type", "message"}
-    else:
-        assert set(found["error"]) == {"message", "type", "param", "code"}
-    assert found["error"]["message"]
-    return answer.status_code, found["error"]
+    assert form_of(found) == error_form(path)
+    error = error_in(found)
+    assert error["message"]
+    return answer.status_code, error
 
 
 async def refused(gateway: Gateway, path: str, body: Any, status: int = 400) -> dict[str, Any]:
@@ -68,6 +68,10 @@ async def refused(gateway: Gateway, path: str, body: Any, status: int = 400) -> 
     assert (await post(gateway, path, begun["api_key"], BODIES[path]))[0] == 200
     assert gateway.faults == []
     return error
+
+
+def test_the_paths_here_are_those_of_every_dialect() -> None:
+    assert set(BODIES) | OF_TOKENS == {path for row in DIALECTS for path in row.paths}
 
 
 @every_path
@@ -223,7 +227,7 @@ async def test_a_compressed_body_is_refused_by_its_header(gateway: Gateway, path
         answer = await gateway.http.post(path, content=body, headers=encoded)
         assert answer.status_code == status, answer.text
         if status != 200:
-            message = answer.json()["error"]["message"]
+            message = error_in(answer.json())["message"]
             assert encoding in message and "enable_request_compression = false" in message
 
 
@@ -234,7 +238,7 @@ async def test_a_path_with_a_slash_too_many_is_no_redirect(gateway: Gateway, pat
     headers = {"Authorization": f"Bearer {begun['api_key']}"}
     answer = await gateway.http.post(f"{path}/", json=BODIES[path], headers=headers)
     assert (answer.status_code, answer.headers.get("location")) == (404, None)
-    assert "/openai/v1" in answer.json()["error"]["message"]
+    assert "/openai/v1" in error_in(answer.json())["message"]
 
 
 async def test_a_tool_of_the_other_dialect_without_a_schema_is_named(gateway: Gateway) -> None:

@@ -14,13 +14,15 @@ from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest
 from gpu_runtime.generation.labels import Table
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
 from support.gateway_harness import Gateway
+from tinkerscript.wire.dialects.table import DIALECTS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "requests.md"
-DIALECTS: dict[str, tuple[type[BaseModel], Table]] = {
-    "Chat completions": (ChatRequest, CHAT_LABELS),
-    "Text completions": (TextRequest, TEXT_LABELS),
-    "Responses": (ResponsesRequest, RESPONSES_LABELS),
-    "Anthropic messages": (MessagesRequest, MESSAGES_LABELS),
+# By the page's section: what GET /v1/server calls it, its fields, and its labels.
+SECTIONS: dict[str, tuple[str, type[BaseModel], Table]] = {
+    "Chat completions": ("openai.chat", ChatRequest, CHAT_LABELS),
+    "Text completions": ("openai.completions", TextRequest, TEXT_LABELS),
+    "Responses": ("openai.responses", ResponsesRequest, RESPONSES_LABELS),
+    "Anthropic messages": ("anthropic.messages", MessagesRequest, MESSAGES_LABELS),
 }
 
 
@@ -35,9 +37,15 @@ def named(section: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_dialect_has_a_section() -> None:
+    assert {name for name, _, _ in SECTIONS.values()} == {
+        name for row in DIALECTS for name in row.capabilities
+    }
+
+
+@pytest.mark.parametrize("dialect", SECTIONS)
 def test_every_option_is_on_the_page(dialect: str) -> None:
-    model, labels = DIALECTS[dialect]
+    _, model, labels = SECTIONS[dialect]
     taken = set(model.model_fields) | {label.path for label in labels if "." not in label.path}
     documented = named("Every dialect") | named(dialect)
     assert taken - documented == set(), "accepted and not documented"
@@ -45,9 +53,9 @@ def test_every_option_is_on_the_page(dialect: str) -> None:
     assert named(dialect) - taken - not_options == set(), "documented and not accepted"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", SECTIONS)
 def test_every_label_is_once_in_its_table_with_a_source(dialect: str) -> None:
-    _, labels = DIALECTS[dialect]
+    _, _, labels = SECTIONS[dialect]
     assert len({label.path for label in labels}) == len(labels) and all(
         label.source for label in labels
     )

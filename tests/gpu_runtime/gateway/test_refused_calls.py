@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from support.gateway_harness import Gateway, running_gateway
+from tinkerscript.wire.dialects.table import DIALECTS
 
 HELLO = [{"role": "user", "content": "Hi"}]
 BAD = {"model": "tiny-model", "messages": HELLO, "no_such_option": 1}
@@ -45,11 +46,7 @@ async def test_a_call_that_never_arrived_is_blamed_on_no_one(gateway: Gateway) -
 @pytest.mark.parametrize(
     ("path", "method", "status"),
     [
-        ("/v1/completions", "POST", 400),
-        ("/v1/responses", "POST", 400),
-        ("/v1/responses/input_tokens", "POST", 400),
-        ("/v1/messages", "POST", 400),
-        ("/v1/messages/count_tokens", "POST", 400),
+        *((path, "POST", 400) for row in DIALECTS for path in row.paths),
         ("/v1/embeddings", "POST", 404),
         ("/v1/chat/completions", "GET", 405),
     ],
