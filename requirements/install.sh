@@ -338,7 +338,7 @@ room_check() {
 }
 
 # What the server asks of a machine before it starts a session of the bundled model. Others, and other launchers, differ.
-SESSION_MB=5639
+SESSION_MB=6152
 memory_check() {
   local have_mb
   have_mb=$("$venv/bin/python" -c 'import runpy, sys; print(runpy.run_path(sys.argv[1])["memory_bytes"]() >> 20)' \

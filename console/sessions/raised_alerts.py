@@ -32,7 +32,7 @@ HINTS: dict[AlertRule, str] = {
     " or reward parts of the way.",
     AlertRule.EPISODES_DROPPED: "End each episode soon after it began, or raise max_staleness.",
     AlertRule.REWARD_COLLAPSE: "Compare answers before and after the fall. Lower learning_rate or "
-    "add kl_coef, and"
+    "raise kl_coef, and"
     " train again from a checkpoint before it.",
     AlertRule.ENTROPY_COLLAPSE: "Stop if the reward is good. Else lower learning_rate, or set "
     "entropy_target.",

@@ -193,6 +193,7 @@ def _start(
         max_tokens=min(SessionConfig().max_tokens, length),
         lora_rank=max(rank, LEAST_RANK),
         trainer_ranks=trainer_ranks,
+        kl_coef=0.0,  # a client's loss is its own
     )
     name = tinker_session.display_name[:100] or f"Tinker {tinker_session.id}"
     body = SessionCreate(base_model=base_model, name=name, config=config)

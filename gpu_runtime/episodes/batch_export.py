@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.journal.token_values import sets_number
-from gpu_runtime.loop.batching import Batch, TrainedEpisode, batch_samples
+from gpu_runtime.loop.batching import Batch, TrainedEpisode, batch_samples, groups_trained
 from gpu_runtime.loop.sample import Sample
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import StepMetrics
@@ -40,7 +40,7 @@ def batch_lines(kept: KeptBatch, assignment: Assignment) -> Iterator[bytes]:
     """
     batch, config = kept.batch, kept.config
     samples = batch_samples(batch, config)
-    live = {sample.group for sample in samples if sample.has_signal}
+    trained = groups_trained(samples, config, batch.step)
     yield _line(
         BatchHeader(
             name=kept.name,
@@ -65,7 +65,7 @@ def batch_lines(kept: KeptBatch, assignment: Assignment) -> Iterator[bytes]:
         call.id: (episode.record.id, call) for episode in batch.episodes for call in episode.calls
     }
     for sample in samples:
-        yield _line(_sample(sample, owners, in_gradient=config.has_kl_loss or sample.group in live))
+        yield _line(_sample(sample, owners, in_gradient=sample.group in trained))
 
 
 def _episode(episode: TrainedEpisode, group: int) -> BatchEpisode:

@@ -100,15 +100,22 @@ def batch_samples(batch: Batch, config: SessionConfig) -> list[Sample]:
 
 
 def samples_with_signal(batch: Batch, config: SessionConfig) -> list[Sample]:
-    """The samples with something to learn: a group whose rewards are all equal has no gradient but
-    that of the KL term.
-
-    Left out, such a group also leaves the mean over episodes, as in DAPO's dynamic sampling
-    (arXiv:2503.14476, 3.2).
-    """
+    """The samples with something to learn; of none the batch makes no step."""
     samples = batch_samples(batch, config)
-    live = {sample.group for sample in samples if sample.has_signal}
-    return [sample for sample in samples if config.has_kl_loss or sample.group in live]
+    trained = groups_trained(samples, config, batch.step)
+    return [sample for sample in samples if sample.group in trained]
+
+
+def groups_trained(samples: Sequence[Sample], config: SessionConfig, step: int) -> set[int]:
+    """Of the groups of a batch, whose ``samples`` are all of it, those with a gradient.
+
+    A group whose rewards are all equal has none but that of the KL term, and in a session's first
+    batch, before the policy has left its reference, that is 0. Left out, such a group also leaves
+    the mean over episodes, as in DAPO's dynamic sampling (arXiv:2503.14476, 3.2).
+    """
+    groups = {sample.group for sample in samples}
+    differ = {sample.group for sample in samples if sample.has_signal}
+    return groups if config.has_kl_loss and (differ or step > 1) else differ
 
 
 def answers_of(groups: Sequence[Group]) -> list[Completion]:

@@ -104,7 +104,10 @@ async def ours(folder: str, prompts: list[str], options) -> None:
     prompts_ids = [tuple(tokenizer(prompt).input_ids) for prompt in prompts]
     longest = max(map(len, prompts_ids)) + options.completion
     config = SessionConfig(
-        grpo_n=options.group, learning_rate=LEARNING_RATE, max_context_length=longest
+        grpo_n=options.group,
+        learning_rate=LEARNING_RATE,
+        max_context_length=longest,
+        kl_coef=0.0,  # TRL's default
     )
     sampling = SamplingOptions(max_tokens=options.completion)
     async with loop_open(folder, config, "cpu") as loop:

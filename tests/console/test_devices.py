@@ -314,7 +314,10 @@ def test_a_gpu_that_is_too_small_is_refused_with_the_bytes_of_each_part(
     machine.LAUNCHER = LauncherOptions(
         name="process", resources=Resources(gpus=8, gpu_memory_bytes=80 * GIB)
     )
-    told = r"on GPU 2 of 2 \(\d+ bytes: optimizer 78.2, gradients 26.1, weights 13.0 GiB\), .* 80.0 GiB there \(8589934"
+    told = (
+        r"on GPU 2 of 2 \(\d+ bytes: optimizer 78.2, gradients 26.1, weights 13.0, reference 13.0 GiB\), "
+        r".* 80.0 GiB there \(8589934"
+    )
     with pytest.raises(DoesNotFit, match=told) as refused:
         session_create(project=project, body=body(devices=2))
     places = refused.value.details["memory"]["places"]

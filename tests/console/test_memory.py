@@ -18,14 +18,19 @@ FIXED = ENGINE_CACHE_BYTES + PROCESS_BYTES
 SHAPE = ModelShape(P, hidden=64, layers=3, vocabulary=500, token_values=96)
 
 
+def without_kl(**options: object) -> SessionConfig:
+    """Defaults but for the reference, of which tests of its own tell."""
+    return SessionConfig(**{"kl_coef": 0.0} | options)
+
+
 def total(shape: ModelShape = ModelShape(P), **options: object) -> int:
-    return memory_predict(shape, SessionConfig(**options)).total_bytes - FIXED
+    return memory_predict(shape, without_kl(**options)).total_bytes - FIXED
 
 
 def places(
     devices: int = 0, shape: ModelShape = SHAPE, device_bytes: int | None = None, **options
 ) -> list[MemoryPlace]:
-    config = SessionConfig(**options)
+    config = without_kl(**options)
     found = memory_predict(shape, config, devices=devices, device_bytes=device_bytes).places
     for place in found:
         assert sum(getattr(place, part) for part in PARTS) == place.total_bytes
@@ -46,7 +51,7 @@ def test_a_hand_over_that_copies_is_counted() -> None:
 def test_bfloat16_keeps_a_float32_copy_beside_the_moments() -> None:
     # the sum of the gradients is in float32 too
     assert total(dtype="bfloat16") == P * (2 + 2 + 4 + 12)
-    on_gpu = memory_predict(ModelShape(P), SessionConfig(), devices=2)
+    on_gpu = memory_predict(ModelShape(P), without_kl(), devices=2)
     assert on_gpu.total_bytes - PROCESS_BYTES == P * (2 + 2 + 4 + 12)
 
 
@@ -76,10 +81,10 @@ def test_every_rank_has_its_own_gradients_below_stage_2() -> None:
 
 
 def test_each_engine_has_the_whole_model() -> None:
-    one, three = (memory_predict(SHAPE, SessionConfig(), devices=count + 1) for count in (1, 3))
+    one, three = (memory_predict(SHAPE, without_kl(), devices=count + 1) for count in (1, 3))
     assert (one.engines, three.engines) == (1, 3)
     assert three.engine_bytes == 3 * one.engine_bytes == 3 * (2 * P + 2048 * 96 * 2)
-    assert memory_predict(SHAPE, SessionConfig(), devices=4, one_engine=True).engines == 1
+    assert memory_predict(SHAPE, without_kl(), devices=4, one_engine=True).engines == 1
 
 
 def test_adapters_have_no_moments_of_the_whole_model() -> None:
@@ -95,7 +100,7 @@ def test_activations_and_head_grow_with_the_micro_batch(option: dict, kept: int)
 
 
 def test_the_parts_add_up() -> None:
-    estimate = memory_predict(SHAPE, SessionConfig(kl_coef=0.1))
+    estimate = memory_predict(SHAPE, without_kl(kl_coef=0.1))
     parts = estimate.model_dump(exclude={"total_bytes", "engines", "places"})
     assert (
         sum(parts.values())
@@ -120,7 +125,7 @@ def test_ranks_and_an_engine_are_on_every_machine_and_the_hand_over_on_a_disk() 
 
 def test_an_engine_that_fits_no_machine_is_refused_with_both_numbers() -> None:
     """No part of it goes to another: Ray's executor of vLLM refuses CPUs."""
-    config = SessionConfig(nodes=2, trainer_ranks=2)
+    config = without_kl(nodes=2, trainer_ranks=2)
     least = place_least_bytes(memory_predict(SHAPE, config).places[0])
     assert place_short(memory_predict(SHAPE, config, machine_bytes=least)) is None
     short = place_short(memory_predict(SHAPE, config, machine_bytes=least - 1))
@@ -165,7 +170,7 @@ def test_a_shared_gpu_leaves_the_engine_what_the_trainer_does_not_keep(
     GiB.
     """
     shape = ModelShape(weights, hidden=2048, layers=28, vocabulary=151_936, token_values=28_672)
-    estimate = memory_predict(shape, SessionConfig(), devices=1, device_bytes=memory)
+    estimate = memory_predict(shape, without_kl(), devices=1, device_bytes=memory)
     engine, step, _ = estimate.places
     assert engine.available_bytes == min(memory // 2, max(0, memory - 14 * weights - 4 * 2**30))
     assert engine.available_bytes / memory == pytest.approx(FITS[weights, memory], abs=0.01)
@@ -184,7 +189,7 @@ def test_a_shared_gpu_leaves_the_engine_what_the_trainer_does_not_keep(
 def test_what_a_rank_keeps_between_two_steps_follows_from_the_options(
     options: dict, kept: float
 ) -> None:
-    config = SessionConfig(**options)
+    config = without_kl(**options)
     assert trainer_kept_bytes(config, P, 4 if config.dtype == "float32" else 2) == kept * P
     (engine, *_) = places(
         devices=config.trainer_ranks, device_bytes=16 << 30, placement="shared", **options
@@ -204,13 +209,13 @@ def test_an_engine_is_spread_over_as_many_gpus_as_its_weights_and_one_context_ne
 
 
 def test_the_first_place_that_is_too_small_is_found_without_its_upper_bounds() -> None:
-    config = SessionConfig(trainer_ranks=2, nodes=2)
+    config = without_kl(trainer_ranks=2, nodes=2)
     least = max(place_least_bytes(place) for place in memory_predict(SHAPE, config).places)
     assert place_short(memory_predict(SHAPE, config, machine_bytes=least)) is None
     short = place_short(memory_predict(SHAPE, config, machine_bytes=least - 1))
     assert short is not None and short.name == "machine 1 of 2"
     rank = P * (2 + 4 + 12)
-    assert place_short(memory_predict(SHAPE, SessionConfig(), devices=2, device_bytes=rank)) is None
-    short = place_short(memory_predict(SHAPE, SessionConfig(), devices=2, device_bytes=rank - 1))
+    assert place_short(memory_predict(SHAPE, without_kl(), devices=2, device_bytes=rank)) is None
+    short = place_short(memory_predict(SHAPE, without_kl(), devices=2, device_bytes=rank - 1))
     assert short is not None and (short.name, short.ranks) == ("GPU 2 of 2", 1)
-    assert place_short(memory_predict(SHAPE, SessionConfig(), devices=2)) is None, "not known"
+    assert place_short(memory_predict(SHAPE, without_kl(), devices=2)) is None, "not known"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gpu_runtime.loop.sample import Sample
-from support.gradient_cases import CONFIGS, NO_CLIP, samples_of
+from support.gradient_cases import CONFIGS, PLAIN, samples_of
 from support.rank_probe import computation, gradients, in_a_rank, weights_after
 from tinkerscript.wire.config import SessionConfig
 
@@ -49,7 +49,7 @@ def apart(measured: dict, expected: dict) -> float:
 def on_both(tiny_folder):
     """What ``rank_probe.gradients`` returns under each of CONFIGS, on the device and on the CPU."""
     runs = [
-        (SessionConfig(**NO_CLIP, dtype="float32", **CONFIGS[name]), samples_of(name))
+        (SessionConfig(**PLAIN | {"dtype": "float32"} | CONFIGS[name]), samples_of(name))
         for name in EXACT
     ]
     found = [in_a_rank(gradients, str(tiny_folder), runs, device) for device in ("cuda", "cpu")]

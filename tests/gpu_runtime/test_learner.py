@@ -109,7 +109,7 @@ async def test_a_group_of_equal_rewards_is_left_out_of_the_gradient(volume: Path
     volume_fill(volume, ["a"], rewards=(1.0, 1.0))
     volume_fill(volume, ["b"])
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
-        plane_assign(plane)
+        plane_assign(plane, kl_coef=0.0)
         async with learner_open(plane, volume) as it:
             await it.train_next()
             (metrics,) = await it.metrics(1)

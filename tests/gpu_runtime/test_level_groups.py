@@ -58,30 +58,38 @@ async def test_a_batch_of_equal_rewards_is_no_step_and_its_number_goes_to_the_ne
 
 
 async def test_with_a_kl_term_there_is_a_gradient_and_a_step(volume: Path) -> None:
+    """Once the policy has left its reference: in the first batch it has none."""
     volume_fill(volume, ["a", "b"], rewards=LEVEL)
+    volume_fill(volume, ["c", "d"])
+    volume_fill(volume, ["e", "f"], rewards=LEVEL)
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane, kl_coef=0.1)
         async with learner_open(plane, volume) as it:
             await it.train_next()
-            assert it.trainer.steps == [1] and (await it.metrics(1))[0]["groups_skipped"] == 2
+            assert it.trainer.steps == [] and it.batches.policy_version == 0
+            for _ in range(2):
+                await it.train_next()
+            assert it.trainer.steps == [1, 2]
+            assert [each["groups_skipped"] for each in await it.metrics(2)] == [0, 2]
 
 
 async def test_three_steps_of_a_kl_term_alone_are_counted_and_told_once(volume: Path) -> None:
-    volume_fill(volume, "abcd", rewards=LEVEL)
+    volume_fill(volume, "a")
+    volume_fill(volume, "bcde", rewards=LEVEL)
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane, kl_coef=0.1, tasks_per_batch=1)
         async with learner_open(plane, volume) as it:
-            for _ in range(4):
+            for _ in range(5):
                 await it.train_next()
             told = await it.event("nothing_to_learn")
-            assert (told["step"], told["groups"], told["reward_mean"]) == (3, 3, 1.0)
+            assert (told["step"], told["groups"], told["reward_mean"]) == (4, 3, 1.0)
             assert "KL term" in told["reason"] and "temperature" in told["hint"]
             events = [
                 entry["data"]["name"]
                 for entry in plane.entries.values()
                 if entry["kind"] == "event"
             ]
-            assert it.batches.policy_version == 4 and events.count("nothing_to_learn") == 1
+            assert it.batches.policy_version == 5 and events.count("nothing_to_learn") == 1
 
 
 async def test_after_three_such_batches_an_event_says_what_to_do(volume: Path) -> None:

@@ -161,7 +161,7 @@ async def lines_of(it: Parts, name: str) -> list[dict]:
 async def test_a_line_holds_what_the_trainer_was_given(plane, volume) -> None:
     volume_fill(volume, "a")
     volume_fill(volume, "b", rewards=(1.0, 1.0))
-    plane_assign(plane, seed=7)
+    plane_assign(plane, seed=7, kl_coef=0.0)
     async with learner_open(plane, volume) as it:
         await it.train_next()
         header, *others = await lines_of(it, "1")

@@ -166,7 +166,7 @@ def test_the_part_that_a_shared_engine_takes_is_what_the_trainer_does_not_keep(
 ) -> None:
     folder = folder_make(tmp_path)
     shared = Placement("cuda", True, ("0",), ("0",))
-    for memory_bytes, part in ((16 * GIB, 0.5), (5 * GIB, (GIB - 20 * 14) / (5 * GIB))):
+    for memory_bytes, part in ((16 * GIB, 0.5), (5 * GIB, (GIB - 20 * 16) / (5 * GIB))):
         driver = SimpleNamespace(least_memory_bytes=lambda total=memory_bytes: total)
         monkeypatch.setattr(tensor_parallel, "nvml_open", lambda driver=driver: driver)
         assert engine_devices_plan(folder, SessionConfig(), shared) == EngineDevices(1, part)

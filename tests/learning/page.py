@@ -76,9 +76,14 @@ def _settings_order(config: dict[str, Any]) -> tuple[float, list[str]]:
 
 
 def settings_text(config: dict[str, Any]) -> list[str]:
-    """The rate of a curve, and what it has otherwise than by default."""
+    """The rate of a curve, and what it has otherwise than by default: options, the model."""
     others = config.get("options", {})
-    return [f"{config['learning_rate']:g}", *(f"{name}={others[name]}" for name in sorted(others))]
+    options = [f"{name}={others[name]}" for name in sorted(others)]
+    return [
+        f"{config['learning_rate']:g}",
+        *options,
+        *([config["model"]] if "model" in config else []),
+    ]
 
 
 def rates_table(curves: list[dict[str, Any]]) -> str:

@@ -11,7 +11,7 @@ is one step of two groups on each task, and leaves no curve: status 0 where all 
 Without ``--rate`` all is at the defaults of a session. The tasks of ``small_tasks.py``, which show
 what the default rate does, have a curve for each rate, in ``curves/rates/``; ``--all`` is without
 them. ``--option entropy_coef=0.01`` is one of a session's options for them, otherwise than by
-default.
+default; ``--model`` is the folder of another model, such as ``tiny_model.py`` makes.
 """
 
 import argparse
@@ -39,6 +39,7 @@ from learning.tasks import TASKS, Question, Task, questions_of_steps  # noqa: E4
 
 from gpu_runtime.interfaces import SamplingOptions  # noqa: E402
 from gpu_runtime.loop.advantages import group_advantages  # noqa: E402
+from gpu_runtime.loop.batching import groups_trained  # noqa: E402
 from gpu_runtime.loop.sample import Sample  # noqa: E402
 from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer  # noqa: E402
 from support.engine_loop import Loop, loop_open  # noqa: E402
@@ -78,8 +79,9 @@ def main() -> int:
     others = {
         name: json.loads(value) for name, _, value in (o.partition("=") for o in chosen.option)
     }
-    if others and (chosen.all or chosen.task not in SMALL):
-        options.error(f"--option is for one of the tasks {', '.join(SMALL)}")
+    is_other = Path(chosen.model).resolve() != MODEL.resolve()
+    if (others or is_other) and (chosen.all or chosen.task not in SMALL):
+        options.error(f"--option and --model are for one of the tasks {', '.join(SMALL)}")
     if chosen.smoke:
         return asyncio.run(smoke(chosen.model))
     runs = (
@@ -103,6 +105,8 @@ def main() -> int:
         )
         if others:
             curve["config"]["options"] = others
+        if is_other:
+            curve["config"]["model"] = Path(chosen.model).name
         if chosen.trl and not task.tools:
             curve["trl"] = beside(
                 name, chosen.model, seed, chosen.steps, chosen.every, curve["config"]
@@ -246,7 +250,7 @@ async def train(
 ) -> dict[str, float | None]:
     """One step on ``grpo_n`` attempts at each question: their mean reward, the share of answers of
     a question that differ (``distinct_share`` of a batch), the share that the commonest answer has
-    of all, and what the step measured, None where all groups were level.
+    of all, and what the step measured, None where there was nothing to learn.
     """
     many = loop.config.grpo_n
     played = await asyncio.gather(
@@ -262,8 +266,9 @@ async def train(
         spreads.append((len(different) - 1) / (many - 1))
         advantages_G = group_advantages(of_group, normalize=loop.config.divides_by_spread)
         for one, advantage in zip(played[first : first + many], advantages_G, strict=True):
-            if any(advantages_G):
-                samples.append(replace(one.sample, advantage=advantage, group=first // many))
+            samples.append(replace(one.sample, advantage=advantage, group=first // many))
+    trained = groups_trained(samples, loop.config, step)
+    samples = [sample for sample in samples if sample.group in trained]
     said, measured = "", {}
     if samples:
         measured = await loop.train(samples, step)

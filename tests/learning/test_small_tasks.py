@@ -96,7 +96,11 @@ def test_the_table_tells_other_options_from_the_default_and_has_the_peer_below()
     curve = {
         "task": "letters",
         "seed": 1,
-        "config": {"learning_rate": 2e-5, "options": {"warmup_steps": 4, "kl_coef": 0.05}},
+        "config": {
+            "learning_rate": 2e-5,
+            "options": {"warmup_steps": 4, "kl_coef": 0.05},
+            "model": "tiny",
+        },
         "rewards": [0.25, 0.5],
         "distinct": [1.0, 0.5],
         "commonest": [0.125, 0.75],
@@ -106,7 +110,7 @@ def test_the_table_tells_other_options_from_the_default_and_has_the_peer_below()
     }
     scores = [{"score": 0.2, "commonest": 0.3}, {"score": 0.5, "commonest": 0.4}]
     ours, peers = rows_of(curve | {"trl": {"rewards": [0.25, 0.75], "scores": scores}})
-    assert ours[1:3] == ["2e-05, kl_coef=0.05, warmup_steps=4", "1, 2"]
+    assert ours[1:3] == ["2e-05, kl_coef=0.05, warmup_steps=4, tiny", "1, 2"]
     assert ours[6:] == ["0.12, 0.75", "1.00, 0.50", "none", "none"]
     assert peers == ["", "", "TRL", "0.25, 0.75", "0.20, 0.50", "0.30, 0.40", "", "", "", ""]
 

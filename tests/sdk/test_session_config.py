@@ -83,10 +83,10 @@ def test_a_schedule_needs_an_end_that_lies_after_the_warm_up(schedule):
         ("dro_beta", {"dro_beta": 0.1, "epochs": 2}),
         ("dro_beta", {"dro_beta": 0.1, "loss": "dro"}),
         ("kl_stop", {"kl_stop": 0.1}),
-        ("kl_estimator", {"kl_estimator": "k2"}),
+        ("kl_estimator", {"kl_estimator": "k2", "kl_coef": 0}),
         ("kl_estimator", {"kl_estimator": "k2", "kl_coef": 0.1, "kl_in": "reward"}),
-        ("kl_in", {"kl_in": "reward"}),
-        ("reference_decay", {"reference_decay": 0.9}),
+        ("kl_in", {"kl_in": "reward", "kl_coef": 0}),
+        ("reference_decay", {"reference_decay": 0.9, "kl_coef": 0}),
         ("kl_base_coef", {"kl_coef": 0.1, "kl_base_coef": 0.1}),
         (
             "kl_base_coef",
@@ -134,7 +134,11 @@ def test_options_that_contradict_each_other_are_refused_with_the_other_named(fie
         ("clip_high", {"clip_high": 0.28, "loss": "dro"}, {"loss": "dapo", "minibatches": 2}),
         ("dual_clip", {"dual_clip": 3.0, "loss": "cispo"}, {"loss": "ppo", "epochs": 2}),
         ("dro_beta", {"dro_beta": 0.1}, {"loss": "dro", "epochs": 2}),
-        ("kl_base_coef", {"kl_base_coef": 0.1}, {"kl_coef": 0.1, "reference_decay": 0.9}),
+        (
+            "kl_base_coef",
+            {"kl_base_coef": 0.1, "kl_coef": 0},
+            {"kl_coef": 0.1, "reference_decay": 0.9},
+        ),
         (
             "kl_base_coef",
             {"kl_base_coef": 0.1, "kl_coef": 0.1, "lora_rank": 8},
@@ -142,7 +146,7 @@ def test_options_that_contradict_each_other_are_refused_with_the_other_named(fie
         ),
         (
             "reference_decay",
-            {"reference_decay": 0.9, "lora_rank": 8},
+            {"reference_decay": 0.9, "lora_rank": 8, "kl_coef": 0},
             {"kl_coef": 0.1, "lora_rank": 0},
         ),
         ("lr_min_ratio", {"lr_min_ratio": 0.5}, {"lr_schedule": "cosine", "max_steps": 9}),
@@ -166,12 +170,12 @@ def test_a_refusal_names_all_that_the_option_needs_and_with_that_it_is_taken(
     ("options", "first_cause", "said_at_once"),
     [
         (
-            {"kl_in": "reward", "reference_decay": 0.9, "kl_base_coef": 0.1},
+            {"kl_in": "reward", "reference_decay": 0.9, "kl_base_coef": 0.1, "kl_coef": 0},
             {"kl_coef": 0.1},
             {"kl_base_coef": "kl_in loss"},
         ),
         (
-            {"kl_in": "reward", "kl_estimator": "k2", "keep_n": 4},
+            {"kl_in": "reward", "kl_estimator": "k2", "keep_n": 4, "kl_coef": 0},
             {"kl_coef": 0.1},
             {"kl_estimator": "kl_in loss", "keep_n": "kl_in loss"},
         ),

@@ -9,7 +9,8 @@ from gpu_runtime.loop.sample import Sample
 from support.plain_losses import OWN_OPTIONS, SESSION_LOSSES
 from tinkerscript.wire.training.losses import LOSSES
 
-NO_CLIP = {"grad_clip": 1e9, "grad_norm_limit": 1e9}
+# no clip that a gradient meets, and the policy loss alone
+PLAIN = {"grad_clip": 1e9, "grad_norm_limit": 1e9, "kl_coef": 0.0}
 # a first step moves the policy off its reference by this rate
 KL = {"kl_coef": 0.3, "learning_rate": 3e-3}
 # Bounds that cut some of the tokens: a mean over a sequence moves less than a token.

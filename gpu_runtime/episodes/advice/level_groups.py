@@ -29,7 +29,7 @@ CHECK_REWARD = (
 )
 COLLAPSED = (
     "The policy has collapsed: go on from a checkpoint before it with a quarter of the "
-    "learning_rate, or add kl_coef or"
+    "learning_rate, a higher kl_coef or"
     " entropy_coef."
 )
 # answers of many words, of which a reward reads one, differ in the others

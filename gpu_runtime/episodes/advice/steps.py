@@ -73,8 +73,8 @@ def prefixes_repeated(step: int, metrics: Metrics) -> list[Event]:
 
 
 def first_level(step: int, history: Sequence[Metrics]) -> list[Event]:
-    """The event about a reward that told no attempt from another in the first two steps, which a KL
-    term or the length of the answers made.
+    """The event about a reward that told no attempt from another in the first two steps, which the
+    length of the answers or a KL term in the reward made.
     """
     if step != 2 or not all(map(_has_level_rewards, history)):
         return []
@@ -214,7 +214,7 @@ def collapse(step: int, history: Sequence[Metrics]) -> list[Event]:
         )
         hint = (
             "Stop here if the reward is good; else raise the temperature, lower learning_rate "
-            "or add a KL term."
+            "or raise kl_coef."
         )
         found.append({"name": "answers_collapse", "step": step, "reason": reason, "hint": hint})
     return found

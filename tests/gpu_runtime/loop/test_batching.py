@@ -1,6 +1,7 @@
 """Samples of a batch: masks, advantages and weights, per episode and not per timeline."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -205,8 +206,26 @@ def test_equal_episodes_are_trained_where_their_calls_earned_differently() -> No
     ]
     level = {name: 0.0 for name in ("call_c1", "call_c2", "call_d1", "call_d2")}
     equal = [conversation(3, 1.0, "c", by_call=level), conversation(4, 0.0, "d", by_call=level)]
-    found = samples_with_signal(batch(differ, equal), SessionConfig())
+    found = samples_with_signal(batch(differ, equal), SessionConfig(kl_coef=0.0))
     assert [sample.group for sample in found] == [0, 0]
+
+
+def test_a_group_of_equal_rewards_is_trained_by_the_kl_term_once_the_policy_may_have_moved() -> (
+    None
+):
+    differ = [conversation(1, 1.0, "a"), conversation(2, 0.0, "b")]
+    level = [conversation(3, 1.0, "c"), conversation(4, 1.0, "d")]
+
+    def trained(*groups: list, step: int, **options: Any) -> list[int]:
+        made = replace(batch(*groups), step=step)
+        return [sample.group for sample in samples_with_signal(made, SessionConfig(**options))]
+
+    assert trained(differ, level, step=1) == [0, 0, 1, 1]
+    assert trained(level, level, step=1) == [], "the policy is its reference"
+    assert trained(level, step=2) == [0, 0]
+    for without in ({"kl_coef": 0.0}, {"kl_in": "reward"}):
+        assert trained(differ, level, step=2, **without) == [0, 0]
+        assert trained(level, step=2, **without) == []
 
 
 def test_a_discount_credits_a_call_with_what_came_after_it() -> None:

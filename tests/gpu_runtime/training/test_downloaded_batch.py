@@ -31,6 +31,7 @@ STEP_ONE = {
     "grpo_n": 2,
     "tasks_per_batch": 3,
     "max_staleness": 16,
+    "kl_coef": 0.0,
 }
 STEP_ONE |= {"logprobs_after_step": True}
 

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.loop.sample import Sample
-from support.gradient_cases import CONFIGS, NO_CLIP, SAMPLES, samples_of
+from support.gradient_cases import CONFIGS, PLAIN, SAMPLES, samples_of
 from support.plain_losses import Token, plain_token, settings_of
 from support.rank_probe import gradients, in_a_rank
 from support.tiny_model import tiny_model_make
@@ -31,7 +31,7 @@ def model(tmp_path_factory) -> str:
 def trained(model):
     """What ``rank_probe.gradients`` answers under each of CONFIGS."""
     runs = [
-        (SessionConfig(**NO_CLIP, **options), samples_of(name)) for name, options in CONFIGS.items()
+        (SessionConfig(**PLAIN | options), samples_of(name)) for name, options in CONFIGS.items()
     ]
     return dict(zip(CONFIGS, in_a_rank(gradients, model, runs), strict=True))
 
@@ -147,7 +147,9 @@ def gradient_of(model) -> dict:
 )
 def test_loss_and_gradient_equal_the_plain_computation(trained, model, name):
     metrics, gradient, weights = trained[name]
-    loss, plain = plain_loss(SessionConfig(**CONFIGS[name]), model, samples_of(name), weights)
+    loss, plain = plain_loss(
+        SessionConfig(**PLAIN | CONFIGS[name]), model, samples_of(name), weights
+    )
     assert metrics["loss"] == pytest.approx(loss, rel=1e-5, abs=1e-7)
     assert relative_error(gradient, gradient_of(plain)) < 1e-5
     norm = sum(tensor.square().sum() for tensor in gradient.values()).sqrt().item()
@@ -180,7 +182,7 @@ def test_the_reference_of_adapters_is_the_model_under_them(trained, model):
             merged[f"{name.removesuffix('.lora_B.default.weight')}.weight"] += 32 / 4 * b_OR @ a_RI
     with_term, without = (
         plain_loss(SessionConfig(**options), model, weights=merged)[0]
-        for options in (CONFIGS["LoRA with KL"], {})
+        for options in (CONFIGS["LoRA with KL"], PLAIN)
     )
     assert metrics["loss"] == pytest.approx(with_term, rel=1e-4)
     assert with_term != pytest.approx(without, rel=1e-2)
@@ -191,7 +193,7 @@ def test_an_adapter_begins_with_the_gradient_that_the_chain_rule_gives_it(traine
     G A^T.
     """
     _, gradient, adapters = trained["LoRA"]
-    _, plain = plain_loss(SessionConfig(), model)
+    _, plain = plain_loss(SessionConfig(**PLAIN), model)
     full = gradient_of(plain)
     adapted = [
         name.removesuffix(".lora_B.default.weight") for name in gradient if ".lora_B." in name

@@ -25,7 +25,7 @@ from support.trained_batches import batch, call, episode
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.reading.batches import BatchSample
 
-CONFIG = SessionConfig(grad_clip=1e9, grad_norm_limit=1e9)
+CONFIG = SessionConfig(grad_clip=1e9, grad_norm_limit=1e9, kl_coef=0.0)
 IDS = (5, 9, 30, 41, 7, 12)
 CPU = torch.device("cpu")
 

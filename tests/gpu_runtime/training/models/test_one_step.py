@@ -19,7 +19,7 @@ from gpu_runtime.model_interfaces import AdamParams, LoraConfig
 from gpu_runtime.training.models.adapters import ALPHA
 from gpu_runtime.training.models.export import full_weights
 from gpu_runtime.training.models.trainer import BaseWithModels
-from support.gradient_cases import NO_CLIP
+from support.gradient_cases import PLAIN
 from support.model_data import SHARED
 from support.plain_losses import settings_of
 from support.rank_batches import batch
@@ -36,7 +36,7 @@ def config_of(loss: str) -> SessionConfig:
     """
     off = {"weight": "none", "mask": "none"}
     return SessionConfig(
-        **NO_CLIP, loss=loss, engine_correction=off, learning_rate=1e-3, micro_batch_tokens=64
+        **PLAIN, loss=loss, engine_correction=off, learning_rate=1e-3, micro_batch_tokens=64
     )
 
 
