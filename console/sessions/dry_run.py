@@ -180,14 +180,7 @@ def memory_check(
         f"This session needs at least {least / GIB:.1f} GiB of memory{where} ({least} bytes: "
         f"{_largest(short)}), "
         f"and may use {available / GIB:.1f} GiB there ({available} bytes).",
-        hint="Choose a smaller model."
-        if serves
-        else "Choose a smaller base model, a lora_rank above 0, or fewer trainer_ranks"
-        + (
-            ", or set offload_optimizer, which keeps 12 bytes a weight in the host's memory."
-            if may_offload
-            else "."
-        ),
+        hint="Choose a smaller model." if serves else _training_hint(short, may_offload),
         details={
             "memory": memory.model_dump(),
             "memory_limit_bytes": limit_bytes,
@@ -222,6 +215,15 @@ def context_check(config: SessionConfig, longest: int | None, where: str) -> Non
         hint=f"Lower config.max_context_length to {longest} at most, or take a model with fewer keys "
         "and values.",
     )
+
+
+def _training_hint(short: MemoryPlace, may_offload: bool) -> str:
+    hint = "Choose a smaller base model, a lora_rank above 0, or fewer trainer_ranks"
+    if short.reference_bytes:
+        hint += ", or set kl_coef to 0, which keeps no reference"
+    if may_offload:
+        hint += ", or set offload_optimizer, which keeps 12 bytes a weight in the host's memory"
+    return f"{hint}."
 
 
 def _largest(place: MemoryPlace) -> str:

@@ -136,7 +136,8 @@ def tensor_parallel_choose(needs: EngineNeeds, *, devices: int, memory_bytes: in
             f" trainer keeps {needs.kept_bytes / GIB:.1f} GiB of each, so that an engine may use"
             f" {usable / GIB:.1f} GiB; its weights and one context are"
             f" {(needs.weight_bytes / most + context) / GIB:.1f} GiB there. Set offload_optimizer,"
-            " which keeps 12 bytes a weight on the host, or give the session another GPU"
+            " which keeps 12 bytes a weight on the host, or kl_coef to 0, which keeps no reference,"
+            " or give the session another GPU"
         )
     raise PlacementImpossible(
         f"the engine's weights are {needs.weight_bytes / GIB:.1f} GiB, "

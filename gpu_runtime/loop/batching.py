@@ -109,9 +109,10 @@ def samples_with_signal(batch: Batch, config: SessionConfig) -> list[Sample]:
 def groups_trained(samples: Sequence[Sample], config: SessionConfig, step: int) -> set[int]:
     """Of the groups of a batch, whose ``samples`` are all of it, those with a gradient.
 
-    A group whose rewards are all equal has none but that of the KL term, and in a session's first
-    batch, before the policy has left its reference, that is 0. Left out, such a group also leaves
-    the mean over episodes, as in DAPO's dynamic sampling (arXiv:2503.14476, 3.2).
+    A group whose rewards are all equal has none but that of the KL term. In a session's first batch
+    that is 0, since the policy is its reference (unless the session began from a state): a first
+    batch of such groups alone makes no step. Left out, such a group also leaves the mean over
+    episodes, as in DAPO's dynamic sampling (arXiv:2503.14476, 3.2).
     """
     groups = {sample.group for sample in samples}
     differ = {sample.group for sample in samples if sample.has_signal}

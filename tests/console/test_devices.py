@@ -320,6 +320,12 @@ def test_a_gpu_that_is_too_small_is_refused_with_the_bytes_of_each_part(
     )
     with pytest.raises(DoesNotFit, match=told) as refused:
         session_create(project=project, body=body(devices=2))
+    assert (
+        "set kl_coef to 0, which keeps no reference, or set offload_optimizer" in refused.value.hint
+    )
+    with pytest.raises(DoesNotFit, match="weights 13.0 GiB") as without:
+        session_create(project=project, body=body(devices=2, kl_coef=0.0))
+    assert "kl_coef" not in without.value.hint
     places = refused.value.details["memory"]["places"]
     engine, rank, host = (place["available_bytes"] for place in places)
     assert (engine, rank, host) == (int(80 * GIB * 0.92), 80 * GIB, None)
