@@ -20,18 +20,17 @@ from console.config.full_disk import disk_full_of
 from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, SessionNotReady
 from console.server.logs import refusal_expect
 from console.server.request_id import request_id_of
+from tinkerscript.wire.dialects.table import DIALECTS
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 from tinkerscript.wire.training.advice import other_ways
 
 RETRY_AFTER_S = {429: 1, 503: 1}
 UNKNOWN = "unknown field"
+# What clients of models add to their base_url, after /v1.
 MODEL_PATHS = (
-    "/chat/completions",
-    "/completions",
     "/embeddings",
-    "/messages",
     "/models",
-    "/responses",
+    *(path.removeprefix("/v1") for row in DIALECTS for path in row.paths),
 )
 MAX_FIELDS = 20
 

@@ -41,8 +41,6 @@ class LauncherRow:
     may_have: tuple[str, ...] = ()
     package: str = ""  # of Python, from the group server
     command: str = ""  # a program on this machine
-    # Its runtimes run on machines of their own: it may serve a further place.
-    is_cluster: bool = True
     # Its runtimes are processes of this machine and of the server's own environment (a container is
     # not, even of this machine). They reach the server and the embedded store on loopback, run the
     # engine that is installed here, on the devices that are here, and append to ``runtime.log`` in
@@ -57,17 +55,15 @@ class LauncherRow:
 
     @property
     def names_devices(self) -> bool:
-        """Whether the server hands out devices by name; a cluster chooses them itself."""
+        """Whether the server hands out this machine's devices by name, which it does in one place
+        alone. A cluster chooses them itself, and may serve a further place.
+        """
         return DEVICES in self.variables
 
 
 LAUNCHERS = {
-    "process": LauncherRow(
-        may_have=(MEMORY, CPUS, *GPUS, DEVICES, WARM), is_cluster=False, runs_here=True
-    ),
-    "docker": LauncherRow(
-        needs=(IMAGE, MEMORY), may_have=(CPUS, *GPUS, DEVICES), package="docker", is_cluster=False
-    ),
+    "process": LauncherRow(may_have=(MEMORY, CPUS, *GPUS, DEVICES, WARM), runs_here=True),
+    "docker": LauncherRow(needs=(IMAGE, MEMORY), may_have=(CPUS, *GPUS, DEVICES), package="docker"),
     "kubernetes": LauncherRow(
         needs=(IMAGE, MEMORY, CPUS),
         may_have=(*GPUS, KUBERNETES, KUBERNETES_NODES),

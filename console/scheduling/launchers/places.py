@@ -35,8 +35,7 @@ from console.scheduling.launchers.options import (
 from tinkerscript.wire.config import HERE, PLACE_PATTERN
 
 VARIABLE = "TINKERSCRIPT_PLACES"
-# the others are of this machine, whose devices are given away in one place alone
-CLUSTERS = [name for name, row in LAUNCHERS.items() if row.is_cluster]
+CLUSTERS = [name for name, row in LAUNCHERS.items() if not row.names_devices]
 OWN_KEYS = {"kind", "launcher", "max_runtimes"}
 MOST_RUNTIMES = 10_000
 
