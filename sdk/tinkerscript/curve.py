@@ -24,14 +24,26 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 16, 40, 30
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
 
 
-def curve(values: Sequence[float], *, title: str = "", width: int = 64, height: int = 8) -> str:
+def curve(
+    values: Sequence[float],
+    *,
+    title: str = "",
+    width: int = 64,
+    height: int = 8,
+    steps: Sequence[int] = (),
+) -> str:
     """``values`` as columns of blocks, at most ``width`` of them (means of neighbours where there
-    are more).
+    are more), above the first and the last of their ``steps``, which count from 1 by default.
 
     The axis begins at the lowest value and ends at the highest. Values that are not finite are left
     out.
     """
-    finite = [value for value in values if math.isfinite(value)]
+    known = [
+        (step, value)
+        for step, value in zip(steps or range(1, len(values) + 1), values, strict=True)
+        if math.isfinite(value)
+    ]
+    finite = [value for _, value in known]
     if not finite:
         return f"{title}: nothing to draw" if title else "nothing to draw"
     columns = _means(finite, width)
@@ -48,9 +60,9 @@ def curve(values: Sequence[float], *, title: str = "", width: int = 64, height: 
         else [f"{high:8.3f} "]
     )
     lines = [label + row for label, row in zip(labels, rows, strict=True)]
-    return "\n".join(
-        [*([title] if title else []), *lines, f"{'':9}1{len(finite):>{max(1, len(columns) - 1)}}"]
-    )
+    first, last = str(known[0][0]), str(known[-1][0]) if len(known) > 1 else ""
+    ends = first + last.rjust(max(len(columns) - len(first), len(last) + 1))
+    return "\n".join([*([title] if title else []), *lines, f"{'':9}{ends}".rstrip()])
 
 
 def _means(values: Sequence[float], most: int) -> list[float]:
@@ -98,7 +110,8 @@ class Plot:
     lines: Sequence[Line]
 
     def __str__(self) -> str:
-        drawn = [curve(line.values, title=line.name) for line in self.lines] or ["no step yet"]
+        drawn = [curve(line.values, title=line.name, steps=line.steps) for line in self.lines]
+        drawn = drawn or ["no step yet"]
         return "\n\n".join([self.title, *drawn])
 
     __repr__ = __str__  # a prompt shows it as print() does

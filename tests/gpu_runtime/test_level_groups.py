@@ -103,7 +103,7 @@ async def test_after_three_such_batches_an_event_says_what_to_do(volume: Path) -
             assert (told["step"], told["groups"], told["reward_mean"]) == (1, 3, 0.25)
             assert told["answers_distinct"] == 1.0 and "100% differ" in told["reason"]
             first = await it.event("reward_level")
-            assert (first["groups"], first["step"]) == (2, 1) and "seen: 4 of 0.25" in first[
+            assert (first["groups"], first["step"]) == (2, 1) and "seen: 4 times 0.25" in first[
                 "reason"
             ]
             assert all(

@@ -4,13 +4,14 @@ that go astray.
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from gpu_runtime.episodes.advice.level_groups import level_groups_events, rewards_text
 from gpu_runtime.episodes.advice.step_alarms import step_alarms
-from gpu_runtime.episodes.advice.steps import advice
+from gpu_runtime.episodes.advice.steps import LONGER, advice
 from gpu_runtime.episodes.progress import EpisodeOver, GroupsSetAside, episodes_follow
 from gpu_runtime.events import Events
 from gpu_runtime.loop.batching import Group
@@ -36,6 +37,11 @@ def group(*rewards: float) -> Group:
     return Group(
         "t", tuple(episode(n, reward, call(f"c{n}", [1], [2])) for n, reward in enumerate(rewards))
     )
+
+
+def cut_call(call_id: str) -> Any:
+    of_one = call(call_id, [1], [2])
+    return replace(of_one, completions=(replace(of_one.completions[0], finish_reason="length"),))
 
 
 def names(*changes: dict) -> list[list[str]]:
@@ -97,13 +103,31 @@ def test_a_reward_that_tells_no_attempt_from_another_is_named_after_two_batches_
     (told,) = level_groups_events(1, [1.0] * 4, groups, {0.0: 4, 1.0: 4}, [], 2)
     assert (
         told["name"] == "reward_level"
-        and "seen: 4 of 0, 4 of 1" in told["reason"]
+        and "seen: 4 times 0, 4 times 1" in told["reason"]
         and "reward" in told["hint"]
     )
     assert level_groups_events(8, [1.0] * 4, groups, {}, [LAST], 2) == [], (
         "after a step it has taught something"
     )
     assert rewards_text({n / 10: 1 for n in range(7)}).endswith("2 other values")
+
+
+def test_where_answers_were_cut_off_that_is_what_to_do_first() -> None:
+    cut = [Group("t", tuple(episode(n, 0.0, cut_call(f"c{n}")) for n in range(2)))]
+    (told,) = level_groups_events(1, [1.0] * 2, cut * 2, {0.0: 4}, [], 1)
+    assert told["name"] == "reward_level" and told["hint"].startswith(LONGER)
+    level = FINE | {"groups_skipped": 4, "truncated": 0.6}
+    assert all(each["hint"].startswith(LONGER) for each in advice(2, [level, level]))
+    (told,) = advice(3, [FINE | {"truncated": 0.6}] * 3)
+    assert told["name"] == "answers_truncated" and "More than half" not in told["hint"], "said"
+
+
+def test_what_is_counted_as_level_is_named_with_what_was_set_aside() -> None:
+    few = FINE | {"groups_skipped": 3}
+    (told,) = advice(3, [few, few, few])
+    assert told["reason"].startswith("75% of 12 groups") and "aside" not in told["reason"]
+    (told,) = advice(3, [few, few, few | {"groups_replaced": 28}])
+    assert told["reason"].startswith("92% of 40 groups") and "28 that were set" in told["reason"]
 
 
 def test_a_reward_that_tells_nothing_is_named_where_a_kl_term_makes_the_steps() -> None:
@@ -141,7 +165,7 @@ def test_one_answer_for_every_task_is_told_where_its_other_words_differ() -> Non
     groups, spreads = [group(0.0, 0.0), group(1.0, 1.0)], [0.96] * 6
     seen = {0.0: 9, 1.0: 3}
     (told,) = level_groups_events(8, spreads, groups, seen, [LAST], 2)
-    assert told["name"] == "nothing_to_learn" and "9 of 0, 3 of 1" in told["reason"]
+    assert told["name"] == "nothing_to_learn" and "9 times 0, 3 times 1" in told["reason"]
     assert "learning_rate 2e-05, an entropy of 0.03" in told["reason"]
     assert "one answer has taken over" in told["hint"] and "temperature" in told["hint"]
     (told,) = level_groups_events(8, spreads, groups[:1] * 2, {0.0: 12}, [LAST], 2)
@@ -191,6 +215,6 @@ def test_rewards_that_were_seen_are_those_since_the_last_step() -> None:
     )
     events.publish(GroupsSetAside(1, [1.0], [group(0.0, 0.0)]))
     events.publish(GroupsSetAside(1, [1.0, 1.0], [group(0.5, 0.5)]))
-    assert [event["name"] for event in told] == ["reward_level"] and "2 of 0, 2 of 0.5" in told[0][
-        "reason"
-    ]
+    assert [event["name"] for event in told] == [
+        "reward_level"
+    ] and "2 times 0, 2 times 0.5" in told[0]["reason"]

@@ -7,7 +7,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 from tinkerscript import InvalidRequest
-from tinkerscript.curve import curve
+from tinkerscript.curve import Line, Plot, curve
 
 
 def test_rise_is_a_staircase_between_its_lowest_and_highest_value():
@@ -17,6 +17,15 @@ def test_rise_is_a_staircase_between_its_lowest_and_highest_value():
         "   0.000 ▁██",
         "         1 3",
     ]
+
+
+def test_the_axis_has_the_steps_that_were_drawn():
+    assert curve([0.5, 0.7], steps=[0, 12]).splitlines()[-1] == "         0 12"
+    assert curve([0.5], steps=[5]).splitlines()[-1] == "         5"
+    some = curve([0.5, 0.7, math.nan], steps=[4, 5, 6])
+    assert some.splitlines()[-1] == "         4 5", "what is left out has no place on the axis"
+    plot = Plot("run", [Line("evaluation held-out", [0, 5], [0.1, 0.2])])
+    assert str(plot).splitlines()[-1].split() == ["0", "5"]
 
 
 def test_many_values_are_means_of_neighbours():

@@ -17,6 +17,7 @@ from tinkerscript.connection import waiting
 from tinkerscript.downloads import checkpoints
 from tinkerscript.sessions import flushing, session
 from tinkerscript.wire.episodes import SampleFate
+from tinkerscript.wire.sessions import Accounting
 
 
 @pytest.fixture(autouse=True)
@@ -182,6 +183,17 @@ def test_close_says_that_a_batch_is_complete_and_was_not_waited_for(server, conn
     assert "(1 of 1 groups are full). Call flush() before close()" in warning
 
 
+def test_close_says_how_many_of_the_training_episodes_were_not_trained(
+    server, connect, said, monkeypatch
+):
+    session = connect()
+    counted = Accounting(begun=432, trained=160, eval=48, stale=224)
+    monkeypatch.setattr(session, "accounting", lambda: counted)
+    session.close()
+    [warning] = [text for text in said() if "not trained" in text]
+    assert warning.startswith("224 of the 384 episodes") and "equal rewards" in warning
+
+
 def test_rollouts_say_at_once_which_of_their_tasks_fill_no_batch(server, connect, said):
     session = connect(grpo_n=2, tasks_per_batch=2)
     for tasks in ("abcde", "fgh"):
@@ -199,9 +211,8 @@ def test_close_logs_episodes_that_were_dropped(server, connect, said):
     for episode in server.episodes.values():
         server.episodes[episode.episode_id] = episode.model_copy(update={"fate": SampleFate.STALE})
     session.close()
-    [warning] = [text for text in said() if "were dropped" in text]
+    [warning] = [text for text in said() if "not trained" in text]
     assert "2 of the 2 episodes" in warning
-    assert "max_staleness=1" in warning
     assert "no step was done: nothing was learned" in warning and "no loss" not in warning
 
 

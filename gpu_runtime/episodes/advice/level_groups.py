@@ -9,13 +9,12 @@ from typing import Any
 
 from gpu_runtime.episodes.advice.steps import (
     DISTINCT_LEFT,
-    LONGER,
     MORE_SPREAD,
-    MOSTLY_CUT,
     STEPS_UNTIL_ADVICE,
     Event,
     Metrics,
     are_alike,
+    cut_first,
 )
 from gpu_runtime.loop.batching import Group
 from gpu_runtime.loop.measures import truncated_share
@@ -62,7 +61,7 @@ def level_groups_events(
     total, before = len(spreads), len(spreads) - len(groups)
     found: list[Event] = []
     if last is None and before < FIRST_BATCHES * tasks_per_batch <= total:
-        found.append(_reward_level(step, total, seen))
+        found.append(_reward_level(step, total, groups, seen))
     many = STEPS_UNTIL_ADVICE * tasks_per_batch
     is_alike = statistics.fmean(spreads[-many:]) < DISTINCT_LEFT
     was_told = len(steps) == STEPS_UNTIL_ADVICE and all(map(are_alike, steps))  # of the steps
@@ -74,10 +73,10 @@ def level_groups_events(
 
 
 def rewards_text(seen: Mapping[float, int]) -> str:
-    """ "24 of 0, 8 of 1", the most frequent first."""
+    """ "24 times 0, 8 times 1", the most frequent first."""
     often = Counter(seen).most_common(MOST_VALUES)
     others = f", {len(seen) - MOST_VALUES} other values" if len(seen) > MOST_VALUES else ""
-    return ", ".join(f"{count} of {value:g}" for value, count in often) + others
+    return ", ".join(f"{count} times {value:g}" for value, count in often) + others
 
 
 def no_reward(over: int, reasons: Mapping[str, int]) -> Event:
@@ -93,7 +92,9 @@ def no_reward(over: int, reasons: Mapping[str, int]) -> Event:
     return {"name": "no_reward", "episodes": over, "reason": reason, "hint": NO_REWARD}
 
 
-def _reward_level(step: int, total: int, seen: Mapping[float, int]) -> Event:
+def _reward_level(
+    step: int, total: int, groups: Sequence[Group], seen: Mapping[float, int]
+) -> Event:
     reason = (
         f"of the first {total} groups none has two different rewards (seen: {rewards_text(seen)}): "
         "this reward cannot"
@@ -104,7 +105,7 @@ def _reward_level(step: int, total: int, seen: Mapping[float, int]) -> Event:
         "step": step,
         "groups": total,
         "reason": reason,
-        "hint": CHECK_REWARD,
+        "hint": cut_first(CHECK_REWARD, truncated_share(groups)),
     }
 
 
@@ -155,5 +156,5 @@ def _nothing_to_learn(
     if apart:
         reason += f"; each group's attempts earned the same, those of all {rewards_text(seen)}"
     hint = COLLAPSED if is_alike else ONE_ANSWER if apart else MORE_SPREAD
-    cut = LONGER if truncated_share(groups) > MOSTLY_CUT else ""
-    return found | {"answers_distinct": distinct, "reason": reason, "hint": hint + cut}
+    hint = cut_first(hint, truncated_share(groups))
+    return found | {"answers_distinct": distinct, "reason": reason, "hint": hint}

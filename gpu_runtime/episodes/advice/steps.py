@@ -17,9 +17,8 @@ MORE_SPREAD = (
     "reward parts of the"
     " way, or raise grpo_n."
 )
-LONGER = (
-    " More than half of the answers were cut off: raise max_tokens, or ask for shorter answers."
-)
+LONGER = "More than half of the answers were cut off: raise max_tokens, or ask for shorter answers."
+CUT = "Raise max_tokens, or ask for shorter answers. Leave it where the reward rises all the same."
 
 Metrics = Mapping[str, Any]  # StepMetrics as recorded
 Event = dict[str, Any]
@@ -39,11 +38,13 @@ def advice(step: int, history: Sequence[Metrics]) -> list[Event]:
         + losses(step, last)
     )
     cut = last[-1].get("truncated") or 0.0
-    return (
-        [data | {"hint": data["hint"] + (LONGER if cut > MOSTLY_CUT else "")} for data in found]
-        + first
-        + truncated(step, last)
-    )
+    found = [data | {"hint": cut_first(data["hint"], cut)} for data in found]
+    return found + first + truncated(step, last)
+
+
+def cut_first(hint: str, share: float) -> str:
+    """``hint`` where a ``share`` of the answers was cut off: nothing else helps before that does."""
+    return f"{LONGER} {hint}" if share > MOSTLY_CUT else hint
 
 
 def prefixes_repeated(step: int, metrics: Metrics) -> list[Event]:
@@ -108,8 +109,8 @@ def kl_alone(step: int, last: Sequence[Metrics]) -> list[Event]:
     row = last[-STEPS_UNTIL_ADVICE:]
     groups, mean = sum(metrics["groups"] for metrics in row), row[-1]["reward_mean"]
     reason = (
-        f"{groups} groups in a row had equal rewards (of late {mean:g}): of {len(row)} steps "
-        "the KL term is all"
+        f"{groups} groups in a row had equal rewards (of late {mean:g}): in the last {len(row)} "
+        "steps the KL term alone moved the weights"
     )
     found = {"name": "nothing_to_learn", "step": step, "groups": groups, "reward_mean": mean}
     return [found | {"reason": reason, "hint": MORE_SPREAD}]
@@ -128,8 +129,12 @@ def little_to_learn(step: int, last: Sequence[Metrics]) -> list[Event]:
         return []
     if len(before) == STEPS_UNTIL_ADVICE and _level_share(before) >= MOSTLY_LEVEL:
         return []  # said then
-    share = _level_share(row)
-    reason = f"{share:.0%} of the groups of {len(row)} steps had equal rewards, and no gradient"
+    share, groups = _level_share(row), sum(map(_groups, row))
+    aside = sum(metrics.get("groups_replaced", 0) for metrics in row)
+    reason = (
+        f"{share:.0%} of {groups} groups had equal rewards, and no gradient: of {len(row)} steps"
+    )
+    reason += f", and {aside} that were set aside before them" if aside else ""
     return [
         {
             "name": "little_to_learn",
@@ -156,7 +161,7 @@ def truncated(step: int, last: Sequence[Metrics]) -> list[Event]:
             "step": step,
             "truncated": share,
             "reason": reason,
-            "hint": LONGER.strip(),
+            "hint": CUT,
         }
     ]
 
@@ -239,12 +244,16 @@ def _has_level_rewards(metrics: Metrics) -> bool:
 
 def _level_share(row: Sequence[Metrics]) -> float:
     aside = sum(metrics.get("groups_replaced", 0) for metrics in row)
-    groups = sum(metrics.get("groups", 0) for metrics in row) + aside
-    return (
-        (sum(metrics.get("groups_skipped", 0) for metrics in row) + aside) / groups
-        if groups
-        else 0.0
+    skipped, groups = (
+        sum(metrics.get("groups_skipped", 0) for metrics in row),
+        sum(map(_groups, row)),
     )
+    return (skipped + aside) / groups if groups else 0.0
+
+
+def _groups(metrics: Metrics) -> int:
+    """The groups of a step, with those that were set aside before it."""
+    return metrics.get("groups", 0) + metrics.get("groups_replaced", 0)
 
 
 def are_alike(metrics: Metrics) -> bool:

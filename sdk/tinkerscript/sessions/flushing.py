@@ -13,7 +13,6 @@ from tinkerscript.errors import TinkerScriptError, WaitTimeout
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import SampleFate
 from tinkerscript.wire.sessions import Accounting, SessionState, SessionView
-from tinkerscript.wire.training.advice import stale_advice
 
 POLL_INTERVAL_S = 1.0
 log = logging.getLogger("tinkerscript")
@@ -79,10 +78,9 @@ def warn_about_waiting(session: SessionApi) -> None:
                 "neither too easy nor too hard, reward parts of the way, or raise grpo_n"
             )
         log.warning(
-            "%d of the %d episodes of session %s were dropped and not trained. Those of groups "
-            "with equal rewards were %s; others were sampled before a step that their group was "
-            "not complete for: %s. `tinkerscript events %s` has the reasons.",
-            stands.stale, stands.begun, session.id, level, stale_advice(view.config.max_staleness), session.id,
+            "%d of the %d episodes of session %s that are no evaluation were not trained. Those of "
+            "groups with equal rewards were %s. `tinkerscript events %s` has the reason of each.",
+            stands.stale, stands.begun - stands.eval, session.id, level, session.id,
         )  # fmt: skip
 
 
