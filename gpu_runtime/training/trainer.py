@@ -130,6 +130,8 @@ class RankTrainer:
         found = dict(zip(STATISTICS, totals.tolist(), strict=True))
         free, trained = (max(1.0, found[name]) for name in ("tokens_free", "tokens_trained"))
         means = {name: found[name] / trained for name in ("entropy", "clip_fraction", "kl_before")}
+        if config.has_kl_loss:
+            means["kl_reference"] = found["kl_reference"] / trained
         means |= {name: found[name] for name in ("loss", "tokens_trained", "tokens_masked")}
         means["tokens_repeated"] = float(
             tokens_repeated(data, self.config.micro_batch_tokens, range(len(data)), self._kind)

@@ -41,6 +41,7 @@ STATISTICS = (
     "kl_before",
     "tokens_free",
     "tokens_masked",
+    "kl_reference",
 )
 
 
@@ -110,6 +111,11 @@ def row_loss(config: SessionConfig, inputs: LoopInputs, scores: Tensor) -> tuple
             if inputs.before_K is None
             else kl_k3(inputs.before_K, logprobs_K)
         )
+        from_reference_K = (
+            torch.zeros_like(gap_K)
+            if inputs.reference_K is None
+            else kl_k3(logprobs_K, inputs.reference_K)
+        )
         every_K = torch.ones_like(logprobs_K)
         # Where a grammar is, a gap can be the grammar's: a mask that another version of its
         # compiler makes.
@@ -130,6 +136,7 @@ def row_loss(config: SessionConfig, inputs: LoopInputs, scores: Tensor) -> tuple
             moved_K,
             free_K,
             masked_K,
+            from_reference_K,
         ]
         stats = torch.stack([loss.detach(), *(each.sum() for each in told_K)])
     return loss, stats

@@ -119,6 +119,11 @@ class StepMetrics(Response):
     kl_coef: float | None = Field(
         None, description="The weight that the KL term had in the loss or in the reward."
     )
+    kl_reference: float | None = Field(
+        None,
+        description="Mean k3 KL of the last update's tokens from the policy to the reference, where "
+        "the KL term is in the loss.",
+    )
     updates: int = Field(
         1,
         description="Optimizer updates of the step: minibatches times epochs, or fewer by kl_stop.",

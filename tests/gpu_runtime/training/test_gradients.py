@@ -147,9 +147,9 @@ def gradient_of(model) -> dict:
 )
 def test_loss_and_gradient_equal_the_plain_computation(trained, model, name):
     metrics, gradient, weights = trained[name]
-    loss, plain = plain_loss(
-        SessionConfig(**PLAIN | CONFIGS[name]), model, samples_of(name), weights
-    )
+    config = SessionConfig(**PLAIN | CONFIGS[name])
+    loss, plain = plain_loss(config, model, samples_of(name), weights)
+    assert ("kl_reference" in metrics) == config.has_kl_loss
     assert metrics["loss"] == pytest.approx(loss, rel=1e-5, abs=1e-7)
     assert relative_error(gradient, gradient_of(plain)) < 1e-5
     norm = sum(tensor.square().sum() for tensor in gradient.values()).sqrt().item()

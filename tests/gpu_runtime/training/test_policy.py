@@ -103,7 +103,7 @@ def test_a_rows_loss_is_the_weighted_sum_of_its_parts() -> None:
     reference_K, base_K = torch.tensor([-1.0, -2.5, -0.1]), torch.tensor([-0.3, -1.0, -2.0])
     scores = torch.stack([logprobs_K, entropy_K])
     plain, stats = row_loss(config, LoopInputs.of(row), logprobs_K)
-    loss, _ = row_loss(
+    loss, with_reference = row_loss(
         config, LoopInputs.of(row, reference_K=reference_K, base_K=base_K), scores
     )  # fmt: skip
     terms_K = 0.3 * kl_estimate(config.kl_estimator, logprobs_K, reference_K)
@@ -115,6 +115,10 @@ def test_a_rows_loss_is_the_weighted_sum_of_its_parts() -> None:
     gap_K = ratio_K - 1 - ratio_K.log()  # k3, on tokens that the engine sampled
     assert told["kl_engine"] == pytest.approx(gap_K.sum().item(), rel=1e-5)
     assert told["tokens_trained"] == told["tokens_free"] == 3.0 and told["tokens_masked"] == 0.0
+    apart_K = reference_K - logprobs_K
+    assert told["kl_reference"] == 0.0 and with_reference[
+        STATISTICS.index("kl_reference")
+    ] == pytest.approx((apart_K.exp() - 1 - apart_K).sum().item(), rel=1e-5)
 
 
 def test_tokens_of_a_grammar_are_in_the_loss_and_not_in_the_gap_to_the_engine() -> None:

@@ -28,6 +28,7 @@ export const MEASURES: Record<
   engine_gap_far: "Share of tokens more than 1 nat apart",
   tokens_masked: "Tokens left out for their gap",
   kl_before: "KL from the policy before the step",
+  kl_reference: "KL to the reference",
   entropy: "Entropy",
   entropy_coef: "Entropy coefficient",
   kl_coef: "KL coefficient",

@@ -77,6 +77,11 @@ export const GROUPS: readonly PlotGroup[] = [
       { title: "Learning rate", lines: [["rate", "learning_rate"]] },
       { title: "Updates", unit: "in the step", lines: [["updates", "updates"]] },
       {
+        title: "KL to the reference",
+        unit: "k3, nats per token",
+        lines: [["KL", "kl_reference"]],
+      },
+      {
         title: "Weight of the KL term",
         unit: "in the loss or the reward",
         lines: [["weight", "kl_coef"]],
