@@ -155,7 +155,7 @@ async def learn(
         TransformersTokenizer(model),
         questions_of_steps(task, seed, steps, config.tasks_per_batch),
     )
-    began, scores = time.monotonic(), []
+    began, scores, updates = time.monotonic(), [], 0
     taken: list[dict[str, float | None]] = []
     async with loop_open(model, config, "cpu") as loop:
         for step in range(steps + 1):
@@ -170,7 +170,8 @@ async def learn(
                     flush=True,
                 )
             if step < steps:
-                taken.append(await train(loop, tokenizer, task, asked[step], step + 1))
+                taken.append(await train(loop, tokenizer, task, asked[step], updates + 1))
+                updates += taken[-1]["grad_norm"] is not None
         effective = config_resolve(config, await loop.trainer.parameters())
     used = effective.model_dump(
         include={"seed", "grpo_n", "tasks_per_batch", "learning_rate", "loss", "max_tokens"}
@@ -246,11 +247,12 @@ async def play(
 
 
 async def train(
-    loop: Loop, tokenizer: Any, task: Task, asked: list[Question], step: int
+    loop: Loop, tokenizer: Any, task: Task, asked: list[Question], update: int
 ) -> dict[str, float | None]:
-    """One step on ``grpo_n`` attempts at each question: their mean reward, the share of answers of
-    a question that differ (``distinct_share`` of a batch), the share that the commonest answer has
-    of all, and what the step measured, None where there was nothing to learn.
+    """One step on ``grpo_n`` attempts at each question, the ``update``-th that changes weights:
+    their mean reward, the share of answers of a question that differ (``distinct_share`` of a
+    batch), the share that the commonest answer has of all, and what the step measured, None where
+    there was nothing to learn.
     """
     many = loop.config.grpo_n
     played = await asyncio.gather(
@@ -267,18 +269,18 @@ async def train(
         advantages_G = group_advantages(of_group, normalize=loop.config.divides_by_spread)
         for one, advantage in zip(played[first : first + many], advantages_G, strict=True):
             samples.append(replace(one.sample, advantage=advantage, group=first // many))
-    trained = groups_trained(samples, loop.config, step)
+    trained = groups_trained(samples, loop.config, update)
     samples = [sample for sample in samples if sample.group in trained]
     said, measured = "", {}
     if samples:
-        measured = await loop.train(samples, step)
-        await loop.hand_over(step)
+        measured = await loop.train(samples, update)
+        await loop.hand_over(update)
         said = ", ".join(f"{name} {measured[name]:.3g}" for name in MEASURES)
     mean, distinct = statistics.fmean(rewards), statistics.fmean(spreads)
     answer, share = commonest(task, played)
     print(
-        f"step {step}: mean reward {mean:.2f}, {distinct:.2f} distinct, {share:.2f} are {answer!r},"
-        f" {len(samples)} samples with a gradient; {said}",
+        f"update {update}: mean reward {mean:.2f}, {distinct:.2f} distinct, {share:.2f} are"
+        f" {answer!r}, {len(samples)} samples with a gradient; {said}",
         flush=True,
     )
     found = {"rewards": mean, "distinct": distinct, "commonest": share}
