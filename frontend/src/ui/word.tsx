@@ -27,6 +27,7 @@ const WRITTEN: Record<WordKey, string> = {
   loss: "Loss|Loss by token",
   kl_engine: "KL|KL engine to trainer|KL of the engine",
   kl_step: "KL within the step",
+  kl_reference: "KL to the reference",
   gap: "Gap of engine and trainer|Largest gap|Tokens more than 1 nat apart",
   left_out: "Tokens left out for their gap",
   repeated: "Repeated prefixes",

@@ -109,6 +109,11 @@ export const WORDS = {
     what: "How far one step moved the policy, on the step’s own tokens (the k3 estimate).",
     bad: "Sudden peaks: the learning rate is too high, or a few episodes weigh too much.",
   },
+  kl_reference: {
+    name: "KL to the reference",
+    what: "How far the policy is from the model that the KL term holds it near, per token (the k3 estimate).",
+    bad: "It rises without end while the reward does not. A higher kl_coef pulls harder, a lower one lets go.",
+  },
   entropy: {
     name: "Entropy",
     what: "How undecided the policy is about the next token, in nats. It falls while it learns.",
