@@ -8,12 +8,14 @@ at the new end.
 
 Guaranteed: the two hold at most twice the limit and what is written between two looks, in order and
 nothing twice. Lost can only be what is written in the microseconds between the last read and the
-truncation, and what exceeds the limit between two looks that are far apart.
+truncation, and what exceeds the limit between two looks that are far apart. A line that is written
+at once is lost whole or not at all.
 """
 
 import fcntl
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +23,7 @@ LOG = "runtime.log"
 LIMIT_BYTES = 16 << 20
 TAIL_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 20
+LINE_LOOKS, LINE_LOOK_S = 20, 0.001
 
 
 def log_tail(path: Path, *, lines: int) -> list[str]:
@@ -74,11 +77,24 @@ def _move(log: BinaryIO, path: Path, *, start: int) -> None:
             older.flush()
             os.replace(draft, older_log(path))
             shutil.copyfileobj(log, older, BLOCK_BYTES)  # what came meanwhile
+            _line_finish(log, older)
             older.flush()
             os.ftruncate(log.fileno(), 0)
     except OSError:
         draft.unlink(missing_ok=True)
         raise
+
+
+def _line_finish(log: BinaryIO, older: BinaryIO) -> None:
+    """Copy on to the end of a line: a write over the border of two pages is read in parts. One that
+    the runtime leaves unfinished, as a progress bar, is waited for until the looks are over.
+    """
+    for _ in range(LINE_LOOKS):
+        log.seek(-1, os.SEEK_CUR)
+        if log.read(1) == b"\n":
+            return
+        time.sleep(LINE_LOOK_S)
+        shutil.copyfileobj(log, older, BLOCK_BYTES)
 
 
 def older_log(path: Path) -> Path:

@@ -113,6 +113,32 @@ def test_a_runtime_that_writes_on_meanwhile_leaves_no_hole_no_torn_and_no_double
     assert seen == sorted(set(seen))
 
 
+def test_a_line_that_is_read_in_part_is_waited_for(path, monkeypatch) -> None:
+    write(path, 0, 2000)
+    with path.open("ab", buffering=0) as writer:
+        writer.write(b"line 20")
+
+        def written_on(seconds: float) -> None:
+            monkeypatch.undo()
+            writer.write(b"00\nline 2001\n")
+
+        monkeypatch.setattr(time, "sleep", written_on)
+        assert log_bound(path, limit_bytes=LIMIT)
+        writer.write(b"line 2002\n")
+    assert numbers(log_tail(path, lines=4)) == [1999, 2000, 2001, 2002]
+    assert path.read_bytes() == b"line 2002\n"
+    assert numbers(held(path).decode().splitlines())[-3:] == [2000, 2001, 2002]
+
+
+def test_a_line_that_stays_unfinished_goes_on_in_the_new_file(path) -> None:
+    write(path, 0, 2000)
+    with path.open("ab", buffering=0) as writer:
+        writer.write(b"line 20")
+        assert log_bound(path, limit_bytes=LIMIT) and path.stat().st_size == 0
+        writer.write(b"00\n")
+    assert numbers(log_tail(path, lines=2)) == [1999, 2000]
+
+
 def test_a_log_that_outgrows_its_limit_while_it_is_emptied_stays_small_and_loses_nothing(
     path, monkeypatch
 ) -> None:
