@@ -191,7 +191,7 @@ def test_close_says_how_many_of_the_training_episodes_were_not_trained(
     monkeypatch.setattr(session, "accounting", lambda: counted)
     session.close()
     [warning] = [text for text in said() if "not trained" in text]
-    assert warning.startswith("224 of the 384 episodes") and "equal rewards" in warning
+    assert warning.startswith("224 of the 384 training episodes") and "equal rewards" in warning
 
 
 def test_rollouts_say_at_once_which_of_their_tasks_fill_no_batch(server, connect, said):
@@ -212,7 +212,7 @@ def test_close_logs_episodes_that_were_dropped(server, connect, said):
         server.episodes[episode.episode_id] = episode.model_copy(update={"fate": SampleFate.STALE})
     session.close()
     [warning] = [text for text in said() if "not trained" in text]
-    assert "2 of the 2 episodes" in warning
+    assert "2 of the 2 training episodes" in warning
     assert "no step was done: nothing was learned" in warning and "no loss" not in warning
 
 

@@ -8,8 +8,8 @@ at the new end.
 
 Guaranteed: the two hold at most twice the limit and what is written between two looks, in order and
 nothing twice. Lost can only be what is written in the microseconds between the last read and the
-truncation, and what exceeds the limit between two looks that are far apart. A line that is written
-at once is lost whole or not at all.
+truncation, and what exceeds the limit between two looks that are far apart. A line that one write
+brings within 20 ms is lost whole or not at all.
 """
 
 import fcntl

@@ -121,16 +121,11 @@ def little_to_learn(step: int, last: Sequence[Metrics]) -> list[Event]:
     were level.
     """
     row, before = last[-STEPS_UNTIL_ADVICE:], last[:-1]
-    if (
-        len(row) < STEPS_UNTIL_ADVICE
-        or all(map(_is_level, row))
-        or _level_share(row) < MOSTLY_LEVEL
-    ):
+    share, groups, aside = _level_share(row)
+    if len(row) < STEPS_UNTIL_ADVICE or all(map(_is_level, row)) or share < MOSTLY_LEVEL:
         return []
-    if len(before) == STEPS_UNTIL_ADVICE and _level_share(before) >= MOSTLY_LEVEL:
+    if len(before) == STEPS_UNTIL_ADVICE and _level_share(before)[0] >= MOSTLY_LEVEL:
         return []  # said then
-    share, groups = _level_share(row), sum(map(_groups, row))
-    aside = sum(metrics.get("groups_replaced", 0) for metrics in row)
     reason = (
         f"{share:.0%} of {groups} groups had equal rewards, and no gradient: of {len(row)} steps"
     )
@@ -242,18 +237,12 @@ def _has_level_rewards(metrics: Metrics) -> bool:
     return _is_level(metrics) if level is None else level == metrics.get("groups")
 
 
-def _level_share(row: Sequence[Metrics]) -> float:
+def _level_share(row: Sequence[Metrics]) -> tuple[float, int, int]:
+    """(share, groups, aside): of the groups of these steps and those set aside before them."""
     aside = sum(metrics.get("groups_replaced", 0) for metrics in row)
-    skipped, groups = (
-        sum(metrics.get("groups_skipped", 0) for metrics in row),
-        sum(map(_groups, row)),
-    )
-    return (skipped + aside) / groups if groups else 0.0
-
-
-def _groups(metrics: Metrics) -> int:
-    """The groups of a step, with those that were set aside before it."""
-    return metrics.get("groups", 0) + metrics.get("groups_replaced", 0)
+    groups = sum(metrics.get("groups", 0) for metrics in row) + aside
+    level = sum(metrics.get("groups_skipped", 0) for metrics in row) + aside
+    return level / groups if groups else 0.0, groups, aside
 
 
 def are_alike(metrics: Metrics) -> bool:

@@ -78,10 +78,14 @@ def warn_about_waiting(session: SessionApi) -> None:
                 "neither too easy nor too hard, reward parts of the way, or raise grpo_n"
             )
         log.warning(
-            "%d of the %d episodes of session %s that are no evaluation were not trained. Those of "
-            "groups with equal rewards were %s. `tinkerscript events %s` has the reason of each.",
-            stands.stale, stands.begun - stands.eval, session.id, level, session.id,
-        )  # fmt: skip
+            "%d of the %d training episodes of session %s were not trained. Those of groups with "
+            "equal rewards were %s. `tinkerscript events %s` has the reason of each.",
+            stands.stale,
+            stands.begun - stands.eval,
+            session.id,
+            level,
+            session.id,
+        )
 
 
 def waiting_groups(session: SessionApi) -> Counter[str] | None:
