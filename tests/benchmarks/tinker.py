@@ -46,7 +46,7 @@ class Load:
 
     trained: tuple[tuple[int, int], ...] = ((8, 128), (8, 512), (32, 256))
     stepped: tuple[int, int] = (8, 512)
-    sampled: tuple[int, int, int] = (8, 8, 64)
+    sampled: tuple[tuple[int, int, int], ...] = ((8, 1, 64), (8, 8, 64))
     many: tuple[int, int, int] = (512, 1, 4)
     adapters: tuple[int, ...] = (2, 8)
     trained_each: tuple[int, int] = (8, 128)
@@ -54,7 +54,7 @@ class Load:
 
 
 SMALL = Load(
-    trained=((2, 8),), stepped=(2, 8), sampled=(2, 2, 4), many=(8, 1, 4), adapters=(2,), trained_each=(2, 8),
+    trained=((2, 8),), stepped=(2, 8), sampled=((2, 2, 4),), many=(8, 1, 4), adapters=(2,), trained_each=(2, 8),
     sampled_each=(2, 1, 4),
 )  # fmt: skip
 
@@ -153,15 +153,20 @@ def rows_of_one(table: Table, load: Load, training: tinker.TrainingClient) -> ti
 
     table.row("snapshot to first token", synced)
     sampler = training.save_weights_and_get_sampling_client()
-    requests, samples, length = load.sampled
-    table.row(
-        f"sample {requests} requests x {samples} x {length} tokens", lambda: sampled([sampler], *load.sampled),
-        count=math.prod(load.sampled), unit="tokens",
-    )  # fmt: skip
+    rows_of_sampling(table, load, "sample", sampler)
     requests, _, length = load.many
     table.row(f"sample {requests} requests x {length} tokens", lambda: sampled([sampler], *load.many), count=requests,
               unit="samples")  # fmt: skip
     return sampler
+
+
+def rows_of_sampling(table: Table, load: Load, name: str, sampler: tinker.SamplingClient) -> None:
+    for shape in load.sampled:
+        requests, samples, length = shape
+        table.row(
+            f"{name} {requests} requests x {samples} x {length} tokens",
+            lambda shape=shape: sampled([sampler], *shape), count=math.prod(shape), unit="tokens",
+        )  # fmt: skip
 
 
 def rows_of_several(
@@ -206,6 +211,8 @@ def main() -> None:
             f" {os.getloadavg()[0]:.1f} when it began\n"
         )
         table = Table(options.rounds)
+        base = service.create_sampling_client(base_model=options.model)
+        rows_of_sampling(table, options.load, "base: sample", base)
         trainings, samplers = [training], [rows_of_one(table, options.load, training)]
         for count in options.load.adapters if options.rank else ():
             while len(trainings) < count:
