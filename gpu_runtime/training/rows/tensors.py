@@ -154,12 +154,15 @@ def _given(row: TreeRow, arrays: Sequence[np.ndarray | None]) -> np.ndarray | No
 def _logits_rows(row: TreeRow, data: Sequence[Datum]) -> tuple[np.ndarray, np.ndarray | None]:
     """(``source_R``, ``place_K``): a node's logits once for all of its targets.
 
-    Where the data say which of their targets count, few nodes have two of those: each has logits of
-    its own then, in the order in which a managed step has always summed their gradients.
+    Where each node has one target, or the data say which of their targets count, so that few nodes
+    have two of those, each has logits of its own, in the order in which a managed step has always
+    summed their gradients.
     """
-    if any(data[index].counted is not None for index in row.indices):
+    source_R, place_K = np.unique(row.source_K, return_inverse=True)
+    each_has_one = len(source_R) == len(row.source_K)
+    if each_has_one or any(data[index].counted is not None for index in row.indices):
         return row.source_K, None
-    return np.unique(row.source_K, return_inverse=True)
+    return source_R, place_K
 
 
 def _on(values: np.ndarray, device: torch.device) -> Tensor:

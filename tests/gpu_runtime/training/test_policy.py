@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -9,12 +10,14 @@ from torch import nn
 from gpu_runtime.journal.token_values import set_pack
 from gpu_runtime.loop.data import sample_data
 from gpu_runtime.loop.sample import Sample
+from gpu_runtime.model_interfaces import Datum
 from gpu_runtime.training.losses import kl_estimate
 from gpu_runtime.training.objective.row_loss import STATISTICS, LoopInputs, row_loss
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.packing import pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import TARGETS
 
 CPU = torch.device("cpu")
 VOCABULARY, WIDTH = 8, 5
@@ -92,6 +95,21 @@ def test_a_target_is_scored_under_the_distribution_that_it_was_sampled_from(
     torch.testing.assert_close(scores, wanted_KV[range(3), IDS[1:]], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(entropies, entropy_K, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(policy(row), scores)
+
+
+@pytest.mark.parametrize(
+    ("others", "places"), [((3, 1, 7), [0, 0, 1, 1]), ((5, 4, 7), None)], ids=["forks", "apart"]
+)
+def test_a_nodes_logits_are_read_again_only_where_it_has_several_targets(others, places) -> None:
+    policy, sequences = Policy(Table()), (IDS[:3], others)
+    data = [Datum(np.array(ids[:-1]), {TARGETS: np.array(ids[1:])}) for ids in sequences]
+    row = RowTensors.of(pack_row(data, [0, 1]), data, CPU)
+    assert row.place_K is None if places is None else row.place_K.tolist() == places
+    scores_K = policy(row)
+    for number, ids in enumerate(sequences):
+        logits_KV = policy.model.model.weight[list(ids[:-1])] @ policy.model.head.weight.T
+        wanted_K = logits_KV.log_softmax(dim=1)[range(2), list(ids[1:])]
+        torch.testing.assert_close(scores_K[row.datum_K == number], wanted_K)
 
 
 def test_a_rows_loss_is_the_weighted_sum_of_its_parts() -> None:
