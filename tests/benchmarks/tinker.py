@@ -161,6 +161,7 @@ def rows_of_one(table: Table, load: Load, training: tinker.TrainingClient) -> ti
 
 
 def rows_of_sampling(table: Table, load: Load, name: str, sampler: tinker.SamplingClient) -> None:
+    """Requests of one and of several samples each, in rows that begin with ``name``."""
     for shape in load.sampled:
         requests, samples, length = shape
         table.row(

@@ -158,11 +158,11 @@ def _logits_rows(row: TreeRow, data: Sequence[Datum]) -> tuple[np.ndarray, np.nd
     have two of those, each has logits of its own, in the order in which a managed step has always
     summed their gradients.
     """
+    if any(data[index].counted is not None for index in row.indices):
+        return row.source_K, None
     source_R, place_K = np.unique(row.source_K, return_inverse=True)
     each_has_one = len(source_R) == len(row.source_K)
-    if each_has_one or any(data[index].counted is not None for index in row.indices):
-        return row.source_K, None
-    return source_R, place_K
+    return (row.source_K, None) if each_has_one else (source_R, place_K)
 
 
 def _on(values: np.ndarray, device: torch.device) -> Tensor:
