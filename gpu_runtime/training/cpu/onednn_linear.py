@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+NARROW = 4  # a weight with so many times fewer columns than rows is narrow
+
 
 class OneDnnLinear(torch.autograd.Function):
     """inputs weight^T + bias by oneDNN; has a first derivative and no second."""
@@ -30,7 +32,7 @@ class OneDnnLinear(torch.autograd.Function):
         grad_2, inputs_2 = grad.reshape(-1, grad.shape[-1]), inputs.reshape(-1, inputs.shape[-1])
         return (
             _product(grad, weight.t()) if needs_input else None,
-            _product(grad_2.t(), inputs_2.t()) if needs_weight else None,
+            _weight_grad(grad_2, inputs_2) if needs_weight else None,
             grad_2.sum(dim=0) if needs_bias else None,
         )
 
@@ -66,6 +68,15 @@ def _forward(module: nn.Linear, inputs: Tensor) -> Tensor:
     # place (Gemma 3n scales its projections so) when it comes out of a Function.
     rows = OneDnnLinear.apply(inputs.reshape(-1, inputs.shape[-1]), module.weight, module.bias)
     return rows.view(*inputs.shape[:-1], rows.shape[-1])
+
+
+def _weight_grad(grad_MN: Tensor, inputs_MK: Tensor) -> Tensor:
+    """g^T x, ``[N, K]``. Of an adapter's B, whose K is its rank, (x^T g)^T has the same bits in a
+    third to a seventh of the time: oneDNN wants the short side as rows.
+    """
+    if inputs_MK.shape[1] * NARROW <= grad_MN.shape[1]:
+        return _product(inputs_MK.t(), grad_MN.t()).t().contiguous()
+    return _product(grad_MN.t(), inputs_MK.t())
 
 
 def _product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -43,6 +43,20 @@ def test_what_a_layer_returns_may_be_changed_in_place() -> None:
     torch.testing.assert_close(scaled(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(33, 96, 8), (200, 576, 4), (3, 64, 16)])
+def test_a_narrow_weight_has_the_gradient_of_any_other(shape: tuple[int, int, int]) -> None:
+    """Such as an adapter's B, of as few columns as its rank."""
+    tokens, rows, columns = shape
+    layer = nn.Linear(columns, rows, bias=False)
+    inputs, slopes = torch.randn(tokens, columns), torch.randn(tokens, rows)
+    layer(inputs).backward(slopes)
+    expected, layer.weight.grad = layer.weight.grad, None
+    linear_layers_use_onednn(layer)
+    layer(inputs).backward(slopes)
+    assert layer.weight.grad.is_contiguous()
+    torch.testing.assert_close(layer.weight.grad, expected)
+
+
 def test_a_frozen_layer_gets_no_gradient() -> None:
     layer = nn.Linear(4, 4).requires_grad_(False)
     linear_layers_use_onednn(layer)
