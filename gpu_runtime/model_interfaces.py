@@ -92,6 +92,16 @@ class ForwardResult:
     metrics: dict[str, float]
 
 
+@dataclass(frozen=True)
+class ModelCall:
+    """What ``forward_backward`` of one of several models is called with."""
+
+    model_id: str
+    data: Sequence[Datum]
+    loss_fn: str
+    loss_config: LossConfig
+
+
 class TrainerProcess(Protocol):
     """A trainer in processes of its own. Calls never overlap: each waits for the one before it, and
     has a deadline inside.
@@ -238,6 +248,14 @@ class ModelTrainer(TrainerProcess, Protocol):
 
     def model(self, model_id: str) -> ClientModel:
         """The model of that id, which need not be there yet."""
+        ...
+
+    async def forward_backward_joined(
+        self, calls: Sequence[ModelCall]
+    ) -> list[ForwardResult] | None:
+        """``forward_backward`` of several models, each once, in one pass. None, and nothing is
+        accumulated, where they have to be computed one after another.
+        """
         ...
 
     async def unload(self, model_id: str) -> None:

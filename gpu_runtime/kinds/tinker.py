@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from gpu_runtime.gateway.app import app_of
-from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
+from gpu_runtime.gateway.tinker.checkpoints.store import CheckpointStore
 from gpu_runtime.gateway.tinker.clients import Clients
 from gpu_runtime.gateway.tinker.dialects import DialectRoutes
 from gpu_runtime.gateway.tinker.ledger import Ledger

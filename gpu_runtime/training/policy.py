@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -20,7 +21,7 @@ from .losses import token_entropy
 from .models.replay import RoutingReplay
 from .models.towers import auto_class, has_tower, tower_freeze
 from .rows.packing import RowKind
-from .rows.tensors import RowTensors, Timelines
+from .rows.tensors import RowTensors, Timelines, visible_joined
 from .sharding.sequence_parallel import SharedRow, WholeOfParts, attention_register, heads_verify
 from .tree_flex import FLEX
 
@@ -127,6 +128,31 @@ class Policy(nn.Module):
         hidden_ND = self._hidden(row.tokens_N, row.depth_N, row.visible)
         return self._scores(hidden_ND[row.source_R], row, with_entropy)
 
+    def forward_joined(self, rows: Sequence[RowTensors]) -> list[Tensor]:
+        """``logprobs_K`` of each of several trees, computed as one row of at most LOGITS_CHUNK
+        tokens; none sees another.
+        """
+        self.replay.begin(None)
+        firsts = np.cumsum([0, *(len(row.tokens_N) for row in rows)])
+        tokens_N, depth_N = (
+            torch.cat([getattr(row, name) for row in rows]) for name in ("tokens_N", "depth_N")
+        )
+        hidden_ND = self._hidden(tokens_N, depth_N, visible_joined([row.visible for row in rows]))
+        sources = [row.source_R + int(first) for row, first in zip(rows, firsts[:-1], strict=True)]
+        logits = self.logits(hidden_ND[torch.cat(sources)]).split([len(each) for each in sources])
+        return [
+            self._of_logits(
+                logits_RV,
+                row.place_K,
+                row.target_K,
+                row.temperature_K,
+                row.allowed_K,
+                row.allowed_SB,
+                with_entropy=False,
+            )
+            for logits_RV, row in zip(logits, rows, strict=True)
+        ]
+
     def _forward_shared(self, row: RowTensors, with_entropy: bool) -> Tensor:
         """The whole row's scores on every rank, of which each computed those of its part."""
         assert row.place_K is None, "rows of a managed step have logits for each of their targets"
@@ -184,7 +210,27 @@ class Policy(nn.Module):
         allowed_SB: Tensor | None,
         with_entropy: bool,
     ) -> Tensor:
-        logits_KV = self.logits(hidden_RD)
+        return self._of_logits(
+            self.logits(hidden_RD),
+            place_K,
+            target_K,
+            temperature_K,
+            allowed_K,
+            allowed_SB,
+            with_entropy=with_entropy,
+        )
+
+    @staticmethod
+    def _of_logits(
+        logits_KV: Tensor,
+        place_K: Tensor | None,
+        target_K: Tensor,
+        temperature_K: Tensor | None,
+        allowed_K: Tensor | None,
+        allowed_SB: Tensor | None,
+        *,
+        with_entropy: bool,
+    ) -> Tensor:
         if place_K is not None:
             if temperature_K is None and allowed_K is None and not with_entropy:
                 return logits_KV[place_K, target_K] - logits_KV.logsumexp(dim=1)[place_K]

@@ -85,7 +85,7 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         ("telemetry 1 MiB", "api/tinker/routes.py", {"TOLD_BYTES": MIB}),
         (
             "a quarter of the volume's room, which the clients share alike, at most 1024 and at least 2",
-            "gpu_runtime/gateway/tinker/snapshots.py",
+            "gpu_runtime/gateway/tinker/checkpoints/snapshots.py",
             {"SNAPSHOTS_PART": 0.25, "MOST_KEPT": 1024, "LEAST_KEPT": 2},
         ),
         (
@@ -132,7 +132,7 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
         ),
         (
             "up to 16 keys of age or SSH",
-            "gpu_runtime/gateway/tinker/encryption.py",
+            "gpu_runtime/gateway/tinker/checkpoints/encryption.py",
             {"MAX_RECIPIENTS": 16},
         ),
         (

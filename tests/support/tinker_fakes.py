@@ -21,6 +21,7 @@ from gpu_runtime.model_interfaces import (
     InvalidTrainingInput,
     LoraConfig,
     LossConfig,
+    ModelCall,
 )
 from support.fakes import FakeEngine, Reach, datum_text, pass_by
 from tinkerscript.wire.tinker.messages import ModelSource, NamedCheckpointOpen
@@ -40,6 +41,7 @@ class FakeModelTrainer:
         self.reach = reach
         self.dead = False
         self.calls: list[str] = []
+        self.joins = True
 
     async def ready(self) -> None:
         """At once."""
@@ -58,6 +60,24 @@ class FakeModelTrainer:
 
     async def unload(self, model_id: str) -> None:
         del self.models[model_id]
+
+    async def forward_backward_joined(
+        self, calls: Sequence[ModelCall]
+    ) -> list[ForwardResult] | None:
+        """As a trainer that joins calls; with ``joins`` off, as one that does not."""
+        await self.at(f"joined {len(calls)}")
+        models = [self.model(call.model_id) for call in calls]
+        try:
+            for model, call in zip(models, calls, strict=True):
+                model.result(call.data, call.loss_fn)
+        except InvalidTrainingInput:
+            return None
+        if not self.joins:
+            return None
+        return [
+            await model.forward_backward(call.data, call.loss_fn, call.loss_config)
+            for model, call in zip(models, calls, strict=True)
+        ]
 
     def model(self, model_id: str) -> "FakeClientModel":
         """The model of that id, which need not be there yet."""
@@ -96,13 +116,13 @@ class FakeClientModel:
         self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
     ) -> ForwardResult:
         await self._trainer.at(f"forward {self._id}")
-        return self._result(data, loss_fn)
+        return self.result(data, loss_fn)
 
     async def forward_backward(
         self, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
     ) -> ForwardResult:
         await self._trainer.at(f"forward_backward {self._id}")
-        result = self._result(data, loss_fn)
+        result = self.result(data, loss_fn)
         self._model["gradient"].append(_digest(*map(datum_text, data), loss_fn, repr(loss_config)))
         return result
 
@@ -145,7 +165,8 @@ class FakeClientModel:
         for name in ("adapter_config.json", "adapter_model.safetensors", "merged/config.json"):
             (folder / name).write_text(weights)
 
-    def _result(self, data: Sequence[Datum], loss_fn: str) -> ForwardResult:
+    def result(self, data: Sequence[Datum], loss_fn: str) -> ForwardResult:
+        """What a call returns, which changes nothing."""
         if self._id not in self._trainer.models:
             raise InvalidTrainingInput(f"there is no model {self._id}")
         if loss_fn not in ("cross_entropy", "importance_sampling"):

@@ -24,9 +24,9 @@ from gpu_runtime.events import Events
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.dialects import dialect_routes
 from gpu_runtime.gateway.http import check_relay_key
+from gpu_runtime.gateway.tinker.checkpoints.snapshots import snapshot_held
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.samples.sampling import STALL_S, Sampled
-from gpu_runtime.gateway.tinker.snapshots import snapshot_held
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.recorder import ForgottenCalls
 from gpu_runtime.interfaces import Delta, SamplerEngine, SamplingOptions

@@ -24,12 +24,13 @@ class FairShares:
 
     def first(self, waiting: Iterable[tuple[str, int]]) -> tuple[str, int] | None:
         """Of pairs of a client and the number of an arrival: whose turn it is."""
-        found = min(waiting, key=lambda each: (self._start(each[0]), each[1]), default=None)
-        if found is not None:
-            self._now = self._had[found[0]] = self._start(found[0])
-            if len(self._had) > MAX_KNOWN:  # who is not ahead is as good as new
-                self._had = {name: had for name, had in self._had.items() if had > self._now}
-        return found
+        return min(waiting, key=lambda each: (self._start(each[0]), each[1]), default=None)
+
+    def begin(self, client: str) -> None:
+        """Its turn begins."""
+        self._now = self._had[client] = self._start(client)
+        if len(self._had) > MAX_KNOWN:  # who is not ahead is as good as new
+            self._had = {name: had for name, had in self._had.items() if had > self._now}
 
     def charge(self, client: str, tokens: int) -> None:
         """So many were computed for it; 0: something that has none."""
@@ -91,5 +92,6 @@ class FairRoom:
             if size > self._free:
                 return
             self._take_out(*chosen)
+            self._shares.begin(chosen[0])
             self._free -= size
             turn.set_result(None)

@@ -8,11 +8,11 @@ by the next one, after what the saved state lacks was done again.
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 from gpu_runtime.events import Events
-from gpu_runtime.gateway.tinker.model_queue import GAP_S, ModelQueue, ModelQueues
+from gpu_runtime.gateway.tinker.model_queue import GAP_S, ModelQueue, ModelQueues, Turn
 from gpu_runtime.gateway.tinker.operation_runner import OperationRunner
 from gpu_runtime.gateway.tinker.results import Future, Result
 from gpu_runtime.gateway.tinker.work import ModelWork
@@ -134,13 +134,15 @@ class Ledger:
         return self._runner.held_by or self._queues.position(operation)
 
     async def run(self) -> None:
-        """Do what can be done, one operation at a time. Raises what loses the trainer."""
+        """Do what can be done, one operation at a time, or short ones of several models at one.
+        Raises what loses the trainer.
+        """
         try:
             while True:
                 while (finished := self._queues.take_finished()) is not None:
                     await self._client_forget(*finished)
-                if (turn := self._queues.take_next()) is not None:
-                    await self._do(*turn)
+                if turns := self._queues.take_next():
+                    await self._do(turns)
                 elif not await self._queues.change():
                     for unused in self._queues.give_up():
                         await self._use_up(unused)
@@ -157,11 +159,31 @@ class Ledger:
             if await self._work.save(model_id, seq_id):
                 await self._saved(model_id, seq_id)
 
-    async def _do(self, queue: ModelQueue, waiting: Operation) -> None:
+    async def _do(self, turns: Sequence[Turn]) -> None:
+        operations = [await self._find(waiting) for _, waiting in turns]
+        began = time.monotonic()
+        joined = await self._runner.run_joined(operations) if len(operations) > 1 else None
+        if joined is None:
+            self._queues.put_back(turns[1:])
+            await self._done(
+                turns[0][0], operations[0], await self._runner.run(operations[0]), began
+            )
+            return
+        for (queue, _), operation, result in zip(turns, operations, joined, strict=True):
+            await self._done(queue, operation, result, began)
+
+    async def _find(self, waiting: Operation) -> Operation:
         operation = await self._journal.run(self._table.find, waiting.request_id)
         assert operation is not None, "what was taken is in the journal"
-        began = time.monotonic()
-        result = await self._runner.run(operation)
+        return operation
+
+    async def _done(
+        self,
+        queue: ModelQueue,
+        operation: Operation,
+        result: Result | Awaitable[Result],
+        began: float,
+    ) -> None:
         tokens = result.tokens if isinstance(result, Result) else 0
         self._queues.charge(operation.model_id, tokens)
         if isinstance(result, Result):

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpu_runtime.gateway.tinker.fair_shares import FairShares
@@ -22,6 +22,8 @@ from tinkerscript.wire.tinker.ids import client_of
 GAP_S = 330.0
 # numbers that may be missing before one that comes: each is written down when it is given up
 MAX_GAP = 4096
+# What can be joined: a short call is not worth a pass of its own. A token has 12 to 36 bytes.
+JOINABLE, SHORT_BYTES, JOINED_BYTES = "forward_backward", 8 << 10, 16 << 10
 MISSING = "missing"  # the kind of a number that was used up without an operation
 log = logging.getLogger(__name__)
 
@@ -37,14 +39,21 @@ class ModelQueue:
     last_seq: int = CREATE
     is_lost: bool = False
     arrival: int = 0  # of its next operation, among those of all models
+    arrival_before: int = 0  # that of the last one that was begun
     unfinished: set[int] = field(default_factory=set)  # begun, and without a result yet
     waiting: dict[int, Operation] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)  # of those that are short, in bytes
     stalled_since: float | None = None  # the next number is missing, while later ones are there
 
     @property
     def is_ready(self) -> bool:
         """Whether the next operation is there."""
         return self.next_seq in self.waiting
+
+    @property
+    def short_bytes(self) -> int:
+        """The size of the next operation where it can be joined with others, else 0."""
+        return self.sizes.get(self.next_seq, 0)
 
     def near_check(self, model_id: str, seq_id: int) -> None:
         """Raises BadRequest where more numbers would be missing before this one than may be."""
@@ -68,17 +77,28 @@ class ModelQueue:
         # Its body is read from the journal at its turn: what a client sends ahead is not held in
         # memory.
         self.waiting[operation.seq_id] = replace(operation, body=b"", result=None)
+        is_new = operation.kind == JOINABLE and not operation.is_done
+        if is_new and 0 < len(operation.body) <= SHORT_BYTES:
+            self.sizes[operation.seq_id] = len(operation.body)
         self._look()
         return True
 
     def begin(self, arrival: int) -> Operation:
         """Take the next operation out."""
         operation = self.waiting.pop(self.next_seq)
+        self.sizes.pop(self.next_seq, None)
         self.next_seq += 1
-        self.arrival = arrival
+        self.arrival_before, self.arrival = self.arrival, arrival
         self.unfinished.add(operation.seq_id)
         self._look()
         return operation
+
+    def put_back(self, operation: Operation) -> None:
+        """Let what was begun last wait again, to be done by itself."""
+        self.waiting[operation.seq_id] = operation
+        self.next_seq, self.arrival = operation.seq_id, self.arrival_before
+        self.unfinished.discard(operation.seq_id)
+        self._look()
 
     def give_up(self, gap_s: float) -> range:
         """The numbers that were waited for as long as that: they are waited for no more."""
@@ -92,6 +112,9 @@ class ModelQueue:
             self.next_seq = min(self.waiting)
         is_stalled = bool(self.waiting) and not self.is_ready
         self.stalled_since = (self.stalled_since or time.monotonic()) if is_stalled else None
+
+
+Turn = tuple[ModelQueue, Operation]
 
 
 class ModelQueues:
@@ -139,20 +162,38 @@ class ModelQueues:
             self._ends[operation.request_id] = asyncio.Event()
         self._changed.set()
 
-    def take_next(self) -> tuple[ModelQueue, Operation] | None:
+    def take_next(self) -> list[Turn]:
         """Take out the operation whose turn it is: of the client that had the fewest tokens the one
-        that has waited longest.
+        that has waited longest. With a short one come those of other models, in the order of their
+        turns and of each client one before a second, as far as there is room.
         """
         ready = {
             (client_of(model_id), queue.arrival): queue
             for model_id, queue in self._queues.items()
             if queue.is_ready
         }
-        first = self._shares.first(ready)
-        if first is None:
-            return None
-        self._arrivals += 1
-        return ready[first], ready[first].begin(self._arrivals)
+        turns: list[Turn] = []
+        had, room = set[str](), JOINED_BYTES
+        while ready:
+            others = {turn: queue for turn, queue in ready.items() if turn[0] not in had}
+            first = self._shares.first(others or ready)
+            assert first is not None, "somebody waits"
+            if not turns:
+                self._shares.begin(first[0])
+            queue = ready.pop(first)
+            had.add(first[0])
+            short, room = queue.short_bytes, room - queue.short_bytes
+            self._arrivals += 1
+            turns.append((queue, queue.begin(self._arrivals)))
+            ready = {
+                turn: each for turn, each in ready.items() if short and 0 < each.short_bytes <= room
+            }
+        return turns
+
+    def put_back(self, turns: Sequence[Turn]) -> None:
+        """Let operations that could not be joined wait for turns of their own."""
+        for queue, operation in turns:
+            queue.put_back(operation)
 
     def charge(self, model_id: str, tokens: int) -> None:
         """So many were computed for the model's client; 0: something that has none."""

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
 from gpu_runtime.errors import (
     CheckpointDeleted,
@@ -22,6 +23,7 @@ from gpu_runtime.model_interfaces import InvalidTrainingInput
 
 # how long, and how often, a store is asked for what has to be done again
 STORE_S, STORE_INTERVAL_S = 600.0, 5.0
+DoneT = TypeVar("DoneT")
 log = logging.getLogger(__name__)
 
 
@@ -42,17 +44,22 @@ class OperationRunner:
         if operation.result_kind == "error" and operation.kind != "create_model":
             # it changed nothing when it was done: done again it might, its client gone on
             return Result.mistake("")
-        try:
-            done = await self._work.do(operation, again=operation.is_done)
-        except StoreUnavailable as away:
-            if operation.result_kind in (None, "error"):
-                return _failure(operation, away)
-            done = await self._again(operation, away)
-        except Exception as error:  # the top of an operation: its client is told, later ones go on
-            if isinstance(error, RuntimeFault) and not isinstance(error, InputUnusable):
-                raise  # a process is lost: the next runtime goes on from here
-            return _failure(operation, error)
+        done = await _attempt(self._work.do(operation, again=operation.is_done))
+        if isinstance(done, StoreUnavailable) and operation.result_kind not in (None, "error"):
+            done = await self._again(operation, done)
+        if isinstance(done, Exception):
+            return _failure(operation, done)
         return done if isinstance(done, Result) else self._rest(operation, done)
+
+    async def run_joined(self, operations: Sequence[Operation]) -> list[Result] | None:
+        """What came of operations of several models in one pass; None where each is to be run by
+        itself, with an end of its own. Raises what loses the trainer.
+        """
+        found = await _attempt(self._work.do_joined(operations))
+        if isinstance(found, Exception):  # of one of them: alone it says so
+            log.warning("%d operations are done one by one: %s", len(operations), found)
+            return None
+        return found
 
     async def _again(
         self, operation: Operation, away: StoreUnavailable
@@ -82,6 +89,18 @@ class OperationRunner:
             return await rest
         except Exception as error:  # noqa: BLE001 - the top of this work: the session goes on
             return _failure(operation, error)
+
+
+async def _attempt(work: Awaitable[DoneT]) -> DoneT | Exception:
+    """What came of it, or the error that a client is told. Raises what loses the trainer."""
+    try:
+        return await work
+    except StoreUnavailable as away:
+        return away
+    except Exception as error:  # the top of an operation: its client is told, later ones go on
+        if isinstance(error, RuntimeFault) and not isinstance(error, InputUnusable):
+            raise  # a process is lost: the next runtime goes on from here
+        return error
 
 
 def _failure(operation: Operation, error: Exception) -> Result:

@@ -20,7 +20,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gpu_runtime.gateway.http import check_relay_key, read_body
-from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
+from gpu_runtime.gateway.tinker.checkpoints.snapshots import snapshot_use
+from gpu_runtime.gateway.tinker.checkpoints.store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.model_queue import MISSING
@@ -34,7 +35,6 @@ from gpu_runtime.gateway.tinker.requests import (
 )
 from gpu_runtime.gateway.tinker.results import Result
 from gpu_runtime.gateway.tinker.samples.sampling import Busy, Gone, Promise, Sampled, Samples
-from gpu_runtime.gateway.tinker.snapshots import snapshot_use
 from gpu_runtime.health.volume import folder_publish
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.model_table import CREATE

@@ -5,22 +5,22 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from gpu_runtime.errors import CheckpointDeleted, DiskFull, StoreUnavailable
-from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
-from gpu_runtime.gateway.tinker.data import (
-    UserMistake,
-    data_read,
-    loss_config_read,
-    output_write,
-    request_parse,
+from gpu_runtime.gateway.tinker.checkpoints.encryption import folder_encrypt, recipients_read
+from gpu_runtime.gateway.tinker.checkpoints.snapshots import (
+    leftovers_remove,
+    snapshot_use,
+    snapshots_bound,
+    snapshots_folder,
 )
-from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
+from gpu_runtime.gateway.tinker.checkpoints.store import CheckpointStore
+from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.requests import (
     LoadWeights,
     OptimStep,
@@ -29,12 +29,7 @@ from gpu_runtime.gateway.tinker.requests import (
     body_parse,
 )
 from gpu_runtime.gateway.tinker.results import MODEL_LOST, Measured, Result
-from gpu_runtime.gateway.tinker.snapshots import (
-    leftovers_remove,
-    snapshot_use,
-    snapshots_bound,
-    snapshots_folder,
-)
+from gpu_runtime.gateway.tinker.training_calls import TrainingCalls
 from gpu_runtime.health.volume import folder_written
 from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
@@ -76,6 +71,7 @@ class ModelWork:
         advance: Callable[[], None],
     ) -> None:
         self._trainer, self._store, self._folder = trainer, store, folder
+        self._calls = TrainingCalls(trainer)
         self._session_id, self._sampler_put, self._advance = session_id, sampler_put, advance
         self._loras: dict[str, LoraOptions] = {}
         self._exact_seeds: set[str] = set()  # models whose client asked for seeds as they are
@@ -113,7 +109,7 @@ class ModelWork:
             case "create_model":
                 return await self._create(operation)
             case "forward_backward":
-                return await self._forward_backward(operation, again=again)
+                return await self._calls.alone(operation, again=again)
             case "optim_step":
                 return await self._optim_step(operation)
             case "load_weights":
@@ -127,6 +123,18 @@ class ModelWork:
             case "save_weights_for_sampler":
                 return await self._save_for_sampler(operation)
         raise UserMistake(f"{operation.kind} is no operation of a model")
+
+    async def do_joined(self, operations: Sequence[Operation]) -> list[Result] | None:
+        """As ``do`` each of operations of several models, that were not done before, in one pass;
+        None, and nothing is done, where each has to be by itself. Raises what loses the trainer.
+        """
+        if any(
+            each.model_id in known
+            for each in operations
+            for known in (self._mistaken, self._unmade)
+        ):
+            return None
+        return await self._calls.joined(operations)
 
     def _keep(self, made: ModelCreate) -> None:
         self._loras[made.model_id] = made.lora
@@ -253,20 +261,6 @@ class ModelWork:
         return Result.of(
             {"path": wanted.path, "model_id": operation.model_id, "type": "load_weights"}
         )
-
-    async def _forward_backward(self, operation: Operation, *, again: bool) -> Result:
-        request = await asyncio.to_thread(request_parse, operation.body)
-        if again and request.forward_only:
-            return Result.of({})
-        data = await asyncio.to_thread(data_read, request)
-        model = self._trainer.model(operation.model_id)
-        call = model.forward if request.forward_only else model.forward_backward
-        result = await call(data, request.loss_fn, loss_config_read(request))
-        tokens = sum(len(datum.token_ids_N) for datum in data)
-        measured = Measured(
-            "forward" if request.forward_only else "forward_backward", result.metrics
-        )
-        return Result("proto", await asyncio.to_thread(output_write, result), tokens, measured)
 
     async def _optim_step(self, operation: Operation) -> Result:
         wanted = body_parse(OptimStep, operation.body)

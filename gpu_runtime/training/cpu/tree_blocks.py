@@ -5,9 +5,10 @@ Shapes: N nodes of a row in depth-first order. Node i sees node j iff j <= i < `
 """
 
 import ctypes
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -101,6 +102,31 @@ def tree_of(end_N: Tensor, size: int = BLOCK) -> Tree:
         (block.common + int((~block.hidden).sum(dim=1).max()) for block in blocks), default=0
     )
     return Tree(blocks, deepest, end_N, size)
+
+
+def trees_joined(trees: Sequence[Tree]) -> Tree:
+    """Trees one after another as one row. Each keeps its own blocks: what is computed of it has
+    the same bits as alone.
+    """
+    end_N = ends_joined([tree.end_N for tree in trees])
+    firsts = accumulate((len(tree.end_N) for tree in trees), initial=0)
+    blocks = tuple(
+        _moved(block, first)
+        for tree, first in zip(trees, firsts, strict=False)
+        for block in tree.blocks
+    )
+    return Tree(blocks, max(tree.deepest for tree in trees), end_N, trees[0].size)
+
+
+def ends_joined(ends: Sequence[Tensor]) -> Tensor:
+    """``end_N`` of trees one after another, of those of each."""
+    firsts = accumulate(map(len, ends), initial=0)
+    return torch.cat([end_N + first for end_N, first in zip(ends, firsts, strict=False)])
+
+
+def _moved(block: QueryBlock, by: int) -> QueryBlock:
+    ranges = tuple((first + by, last + by) for first, last in block.ranges)
+    return replace(block, first=block.first + by, last=block.last + by, ranges=ranges)
 
 
 def node_depths(end_N: Tensor) -> Tensor:

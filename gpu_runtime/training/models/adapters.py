@@ -7,12 +7,15 @@ arXiv:2106.09685).
 
 import hashlib
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
 from gpu_runtime.training.lora import (
     PARTS,
@@ -99,6 +102,21 @@ class Adapters:
                 layer.set_adapter(name)
             self._selected = name
 
+    @contextmanager
+    def side_by_side(self, parts: Sequence[tuple[str, int]]) -> Iterator[None]:
+        """As long as the block lasts, a row is of several adapters: of each its name, and how many
+        of the row's tokens, one after another, are its own.
+        """
+        names, self._selected = [name for name, _ in parts], None
+        for layer in self._layers.values():
+            layer.set_adapter(names)
+            layer.forward = partial(_of_parts, layer, parts)
+        try:
+            yield
+        finally:
+            for layer in self._layers.values():
+                del layer.forward
+
     def remove(self, name: str) -> None:
         """Free the adapter's memory."""
         with warnings.catch_warnings():
@@ -109,6 +127,24 @@ class Adapters:
                     layer.delete_adapter(name)
         self._model.peft_config.pop(name)
         self._layers, self._selected = adapted_layers(self._model), None
+
+
+def _of_parts(layer: Any, parts: Sequence[tuple[str, int]], inputs: Tensor) -> Tensor:
+    """``[..., N, K]`` in, ``[..., N, out]`` out: the base of all tokens, to each what its own
+    adapter adds, in the order of peft's own forward. Raises ModelUnsupported for a layer that is
+    not one of tokens.
+    """
+    counts = [count for _, count in parts]
+    if not isinstance(layer.get_base_layer(), nn.Linear) or inputs.shape[-2] != sum(counts):
+        raise ModelUnsupported("a layer of this model does not compute one token after another")
+    base = layer.base_layer(inputs)
+    added = [
+        layer.lora_B[name](layer.lora_A[name](own)) * layer.scaling[name]
+        if name in layer.lora_A
+        else base.new_zeros(*own.shape[:-1], base.shape[-1])
+        for (name, _), own in zip(parts, inputs.float().split(counts, dim=-2), strict=True)
+    ]
+    return (base + torch.cat(added, dim=-2)).to(base.dtype)
 
 
 def adapters_bytes(model: Any, loras: Iterable[LoraConfig]) -> int:

@@ -1,6 +1,6 @@
 """A model that one process trains by itself: an adapter, or all weights of a base in float32."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +61,12 @@ class OwnModel:
             if gradient is not None:
                 added = parameter.grad
                 parameter.grad = gradient if added is None else gradient.add_(added)
+
+    def gradient_add(self, gradients: Iterable[Tensor | None]) -> None:
+        """Add those of its parameters, in their order."""
+        for parameter, added in zip(self.parameters.values(), gradients, strict=True):
+            if added is not None:
+                parameter.grad = added if parameter.grad is None else parameter.grad.add_(added)
 
     def optim_step(self, params: AdamParams) -> dict[str, float]:
         """Apply and forget the gradient. Raises StepRefused where it is not finite."""

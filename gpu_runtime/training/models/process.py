@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpu_runtime.model_interfaces import LoraConfig
+from gpu_runtime.model_interfaces import ForwardResult, LoraConfig, ModelCall
 from gpu_runtime.placement import dtype_name
 from gpu_runtime.training.rank_process import rank_main
 from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import RankProcesses
-from gpu_runtime.training.remote_model import WEIGHTS_S, RemoteClientModel
+from gpu_runtime.training.remote_model import STEP_S, WEIGHTS_S, RemoteClientModel
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
@@ -46,6 +46,11 @@ class ModelTrainerProcess(RankProcesses):
     def model(self, model_id: str) -> RemoteClientModel:
         """The model of that id, which need not be there yet."""
         return RemoteClientModel(self.call, model_id)
+
+    async def forward_backward_joined(
+        self, calls: Sequence[ModelCall]
+    ) -> list[ForwardResult] | None:
+        return await self.call("forward_backward_joined", list(calls), deadline_s=STEP_S)
 
     async def unload(self, model_id: str) -> None:
         await self.call("unload", model_id, deadline_s=WEIGHTS_S)

@@ -44,6 +44,11 @@ class RoutingReplay:
                 block.forward = partial(self._routed, len(self._layers), block.forward)
                 self._layers.append(count)
 
+    @property
+    def has_experts(self) -> bool:
+        """Whether a layer of the model routes its tokens."""
+        return bool(self._layers)
+
     def begin(self, experts_NW: Tensor | None) -> None:
         """What the next forward pass and its backward pass replay: bytes of rows of
         journal/token_values.py, -1 of a token that the model routes itself; None of all.

@@ -8,11 +8,9 @@ it one.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from gpu_runtime.errors import ModelUnsupported, StepRefused
@@ -23,25 +21,22 @@ from gpu_runtime.model_interfaces import (
     InvalidTrainingInput,
     LoraConfig,
     LossConfig,
+    ModelCall,
 )
 from gpu_runtime.placement import dtype_name
 from gpu_runtime.training.checkpointing import layers_recompute
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
 from gpu_runtime.training.lora import adapter_export
-from gpu_runtime.training.losses import LossInputs, loss_tokens
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.models.towers import tower_freeze
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rank_spec import RankSpec
-from gpu_runtime.training.rows.packing import TreeRow, pack, prefix_order
-from gpu_runtime.training.rows.row_pass import RowLoss, rows_pass
-from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.processes import machine_share
-from tinkerscript.wire.training.losses import LOSSES, TARGETS
 
 from .adapters import ALPHA, Adapters, adapters_bytes
-from .data_check import data_check, loss_find, settings_check
+from .calls import CallLimits, call_compute
 from .export import full_weights, hugging_face_export
+from .joined import JoinedCalls
 from .own import OwnModel
 from .state_files import saved_weights, state_weights
 
@@ -57,7 +52,6 @@ WHOLE_BYTES = 4 * 5  # of each weight, in float32: itself, gradient, a call's gr
 # passes use them.
 PARTED_BYTES, USED_TWICE = WHOLE_BYTES, 2
 NOTHING = ForwardResult((), {})
-PartT = TypeVar("PartT")
 
 if TYPE_CHECKING:
     from .whole import RankedModel
@@ -79,11 +73,12 @@ class BaseWithModels:
         self._policy = self._load()
         self._adapters = Adapters(self._policy.model)
         fields = self._policy.model.config.get_text_config()
-        self._vocabulary = int(fields.vocab_size)
         positions = (
             getattr(fields, "max_position_embeddings", None) or self._config.max_context_length
         )
-        self._longest = min(self._config.max_context_length, positions)
+        longest = min(self._config.max_context_length, positions)
+        self._limits = CallLimits(fields.vocab_size, longest, self._config.micro_batch_tokens)
+        self._joined = JoinedCalls(self._limits, self._device)
 
     def _load(self) -> Policy:
         dtype = getattr(torch, dtype_name(self._config, self._spec.device))
@@ -217,8 +212,9 @@ class BaseWithModels:
         model = self._model(model_id)
         if self._skips(model):
             return NOTHING
+        call = ModelCall(model_id, data, loss_fn, loss_config)
         with torch.no_grad():
-            return self._compute(model, data, loss_fn, loss_config, backward=False)
+            return call_compute(model.rows(backward=False), call, self._limits)
 
     def forward_backward(
         self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
@@ -227,8 +223,21 @@ class BaseWithModels:
         model = self._model(model_id)
         if self._skips(model):
             return NOTHING
+        call = ModelCall(model_id, data, loss_fn, loss_config)
         with model.gradient_added():
-            return self._compute(model, data, loss_fn, loss_config, backward=True)
+            return call_compute(model.rows(backward=True), call, self._limits)
+
+    def forward_backward_joined(self, calls: Sequence[ModelCall]) -> list[ForwardResult] | None:
+        """``forward_backward`` of several models in one pass; None, and nothing is accumulated,
+        where they have to be computed one after another.
+        """
+        models = [self._models.get(call.model_id) for call in calls]
+        own = [model for model in models if isinstance(model, OwnModel)]
+        if self._spec.rank > 0 or len(own) < len(calls):
+            return None
+        found = self._joined.compute(own, calls)
+        self._on_row()
+        return found
 
     def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
         """One AdamW step. Raises InvalidTrainingInput for a gradient that is not finite."""
@@ -315,86 +324,3 @@ class BaseWithModels:
         if model_id not in self._models:
             raise InvalidTrainingInput(f"there is no model {model_id!r}")
         return self._models[model_id]
-
-    def _compute(
-        self,
-        model: "Model",
-        data: Sequence[Datum],
-        name: str,
-        config: LossConfig,
-        *,
-        backward: bool,
-    ) -> ForwardResult:
-        through = model.rows(backward=backward)
-        row_loss = self._row_loss(data, name, config, through.world_size)
-        found: dict[int, np.ndarray] = {}
-        total = 0.0
-        rows = pack(data, self._config.micro_batch_tokens, prefix_order(data), through.kind)
-        for passed in rows_pass(through, data, rows, row_loss):
-            if passed.live:
-                total += passed.told
-                found |= _by_datum(passed.tree, data, passed.scores.cpu().numpy())
-        parts = of_ranks((total, found), through.world_size)
-        outputs: list[dict[str, np.ndarray]] = [{} for _ in data]
-        for _, own in parts:
-            for index, logprobs in own.items():
-                outputs[index]["logprobs"] = logprobs
-        metrics = {"loss:sum": sum(total for total, _ in parts)}
-        if name in LOSSES and LOSSES[name].approximates:
-            metrics[f"{name}_is_approximated:max"] = 1.0
-        return ForwardResult(tuple(outputs), metrics)
-
-    def _row_loss(
-        self, data: Sequence[Datum], name: str, config: LossConfig, ranks: int
-    ) -> RowLoss:
-        """A loss by its name. Raises InvalidTrainingInput for it, and for data that do not fit."""
-        loss = loss_find(name)
-        settings = settings_check(name, loss, config)
-        data_check(data, name, loss, vocabulary=self._vocabulary, longest=self._longest)
-        keys = [key for key in data[0].loss_inputs if key != TARGETS]
-
-        def named(row: RowTensors) -> Callable[[Tensor], tuple[Tensor, float]]:
-            tensors = {key: row.loss_input(key) for key in keys}
-
-            def compute(logprobs_E: Tensor) -> tuple[Tensor, float]:
-                loss_E = loss_tokens(name, LossInputs(logprobs_E, tensors, row.datum_K, settings))
-                _finite_verify(loss_E, row.datum_K, ranks)
-                return loss_E.sum(), float(loss_E.detach().double().sum())
-
-            return compute
-
-        return named
-
-
-def of_ranks(mine: PartT, ranks: int) -> list[PartT]:
-    """What each of the ranks that compute a call has. A collective of these."""
-    found = [mine] * ranks
-    if ranks > 1:
-        dist.all_gather_object(found, mine)
-    return found
-
-
-def _by_datum(row: TreeRow, data: Sequence[Datum], values_E: np.ndarray) -> dict[int, np.ndarray]:
-    """By the index of a datum its values in the shape of its targets; 0 where none counts."""
-    targets = [data[index].loss_inputs[TARGETS] for index in row.indices]
-    flat = np.zeros(sum(each.size for each in targets), values_E.dtype)
-    flat[row.flat_K] = values_E
-    pieces = np.split(flat, np.cumsum([each.size for each in targets])[:-1])
-    return {
-        index: piece.reshape(each.shape)
-        for index, each, piece in zip(row.indices, targets, pieces, strict=True)
-    }
-
-
-def _finite_verify(loss_E: Tensor, datum_E: Tensor, ranks: int) -> None:
-    """Raises on every rank where the loss of one is not finite."""
-    broken = ~torch.isfinite(loss_E.detach())
-    worst = None
-    if broken.any():
-        at = int(broken.nonzero()[0])
-        worst = int(datum_E[at]), loss_E[at].item()
-    for datum, loss in filter(None, of_ranks(worst, ranks)):
-        raise InvalidTrainingInput(
-            f"the loss of datum {datum} is {loss}: its logprobs are too far from the model's, or "
-            "an earlier step has broken the weights; nothing was accumulated"
-        )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gpu_runtime.journal.token_values import set_bits, sets_number
 from gpu_runtime.model_interfaces import Datum
-from gpu_runtime.training.cpu.tree_blocks import Tree, tree_of
+from gpu_runtime.training.cpu.tree_blocks import Tree, ends_joined, tree_of, trees_joined
 from gpu_runtime.training.tree_flex import FlexTree, flex_tree_of
 
 from .packing import TreeRow
@@ -125,6 +125,16 @@ def _visible(row: TreeRow, device: torch.device) -> Tree | FlexTree | Timelines:
         return Timelines.of(row, device)
     end_N = _on(row.end_N, device)
     return flex_tree_of(end_N) if device.type == "cuda" else tree_of(end_N)
+
+
+def visible_joined(parts: Sequence[Tree | FlexTree | Timelines]) -> Tree | FlexTree:
+    """Which token of several trees, one after another in one row, may attend to which."""
+    trees = [part for part in parts if isinstance(part, Tree)]
+    if len(trees) == len(parts):
+        return trees_joined(trees)
+    ends = [part.end_N for part in parts if isinstance(part, FlexTree)]
+    assert len(ends) == len(parts), "trees alone are joined"
+    return flex_tree_of(ends_joined(ends))
 
 
 def _experts(experts_N: np.ndarray | None, device: torch.device) -> Tensor | None:

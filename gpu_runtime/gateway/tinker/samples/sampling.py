@@ -20,13 +20,13 @@ from gpu_runtime.errors import (
     StoreUnavailable,
 )
 from gpu_runtime.events import Events
+from gpu_runtime.gateway.tinker.checkpoints.snapshots import snapshot_held
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.fair_shares import FairRoom
 from gpu_runtime.gateway.tinker.requests import Sample, SamplingTarget
 from gpu_runtime.gateway.tinker.results import Future, Result
 from gpu_runtime.gateway.tinker.samples.orders import order_of
 from gpu_runtime.gateway.tinker.samples.responses import response_write
-from gpu_runtime.gateway.tinker.snapshots import snapshot_held
 from gpu_runtime.interfaces import SampleOrder, SampleOutcome, SamplerEngine
 from tinkerscript.wire.tinker.ids import PromiseId, client_of
 

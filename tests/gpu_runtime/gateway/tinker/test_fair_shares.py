@@ -19,6 +19,7 @@ def test_the_client_with_the_fewest_tokens_is_next_and_absence_is_no_claim() -> 
         first = shares.first(waiting)
         assert first is not None
         turns.append(first[0])
+        shares.begin(first[0])
         shares.charge(first[0], {"much": 30, "little": 10, "late": 10}[first[0]])
     assert turns[:6].count("little") >= 2 * turns[:6].count("much")
     assert turns[6:].count("late") <= 3, "what it did not ask for before is not made up for"
@@ -53,7 +54,8 @@ async def test_a_flood_of_one_client_holds_up_no_other_and_who_leaves_gives_its_
 
 
 async def test_operations_of_two_clients_take_turns_by_their_tokens(wire_open: Open) -> None:
-    async with wire_open() as wire:
+    """Of a trainer that joins none; ``test_joined_operations.py`` has one that does."""
+    async with wire_open(joins=False) as wire:
         await wire.model()
         await wire.model(OTHER)
         held = asyncio.Event()

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpu_runtime.gateway.tinker.snapshots import (
+from gpu_runtime.gateway.tinker.checkpoints.snapshots import (
     INFLIGHT_KEPT,
     snapshot_held,
     snapshot_use,

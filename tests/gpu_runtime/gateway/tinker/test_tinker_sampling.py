@@ -147,7 +147,7 @@ async def test_adapters_snapshots_are_kept_up_to_a_bound_those_that_are_sampled_
             used = await wire.do("asample", sample(number, sampling_session_id=names[0]))
             assert len(tokens(used)) == 1
         # two are kept whatever their size
-        monkeypatch.setattr(f"gpu_runtime.gateway.tinker.snapshots.{bound}", 0)
+        monkeypatch.setattr(f"gpu_runtime.gateway.tinker.checkpoints.snapshots.{bound}", 0)
         save = {"model_id": MODEL, "seq_id": 4, "sampling_session_seq_id": 3}
         await wire.do("save_weights_for_sampler", save)
         gone = await wire.do("asample", sample(9, sampling_session_id=names[1]))

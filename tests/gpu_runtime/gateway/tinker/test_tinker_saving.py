@@ -15,9 +15,9 @@ from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import DiskFull, StoreFull, StoreUnavailable, UploadRefused
 from gpu_runtime.gateway.tinker import operation_runner, work
-from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
+from gpu_runtime.gateway.tinker.checkpoints.encryption import folder_encrypt, recipients_read
+from gpu_runtime.gateway.tinker.checkpoints.store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.health import volume
 from gpu_runtime.object_store.uploads import ObjectStore
 from gpu_runtime.session import Session

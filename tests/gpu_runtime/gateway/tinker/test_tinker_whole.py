@@ -71,7 +71,7 @@ async def test_it_has_the_runtime_to_itself_and_says_so(wire_open: Open) -> None
 async def test_unnamed_snapshots_are_kept_up_to_a_number_and_an_older_one_says_how_to_keep_it(
     wire_open: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpu_runtime.gateway.tinker.snapshots.SNAPSHOTS_PART", 0.0)
+    monkeypatch.setattr("gpu_runtime.gateway.tinker.checkpoints.snapshots.SNAPSHOTS_PART", 0.0)
     async with wire_open() as wire:
         await wire.model(rank=0)
         made = [await snapshot(wire, 1 + 3 * number, number) for number in range(3)]
