@@ -11,8 +11,8 @@ Times are wall-clock time at the client, from the first request to the last resu
 client's own work (6 to 7 ms for an operation, about 8 ms for a sample). Each row is run once
 unmeasured, then ``--rounds`` times; the table has the median and the best. Token ids are drawn from
 5 to 89, which every model has. ``--rank 0`` trains all weights, where the server does; the rows of
-several adapters are then left out. ``--small`` has a few tokens in every row, to see that each
-runs: its times say nothing.
+several adapters are then left out. ``--short`` has sixteen adapters with a short operation each.
+``--small`` has a few tokens in every row, to see that each runs: its times say nothing.
 """
 
 import argparse
@@ -56,6 +56,10 @@ class Load:
 SMALL = Load(
     trained=((2, 8),), stepped=(2, 8), sampled=((2, 2, 4),), many=(8, 1, 4), adapters=(2,), trained_each=(2, 8),
     sampled_each=(2, 1, 4),
+)  # fmt: skip
+SHORT = Load(
+    trained=((1, 48),), stepped=(1, 48), sampled=((1, 1, 8),), many=(8, 1, 4), adapters=(16,), trained_each=(1, 48),
+    sampled_each=(1, 1, 8),
 )  # fmt: skip
 
 
@@ -198,6 +202,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--small", dest="load", action="store_const", const=SMALL, default=Load())
+    parser.add_argument("--short", dest="load", action="store_const", const=SHORT)
     options = parser.parse_args()
     random.seed(0)
     opened = tinker.ServiceClient()

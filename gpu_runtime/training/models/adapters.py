@@ -105,11 +105,9 @@ class Adapters:
     @contextmanager
     def side_by_side(self, parts: Sequence[tuple[str, int]]) -> Iterator[None]:
         """As long as the block lasts, a row is of several adapters: of each its name, and how many
-        of the row's tokens, one after another, are its own.
+        of the row's tokens, one after another, are its own. Which of them is selected stays.
         """
-        names, self._selected = [name for name, _ in parts], None
         for layer in self._layers.values():
-            layer.set_adapter(names)
             layer.forward = partial(_of_parts, layer, parts)
         try:
             yield

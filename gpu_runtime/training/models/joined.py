@@ -11,7 +11,8 @@ how many there are. It is tried on the first calls that come, and where it does 
 joined. A GPU's products have no such promise, and none is made of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,8 +31,8 @@ from .own import OwnModel
 
 # Products of one row are another kernel's than those of several.
 FEWEST = 2
-# Tokens of the made-up calls by which a machine is tried.
-TRIED = (FEWEST, 37, 5, 20)
+# Tokens of the made-up calls by which a machine is tried: few beside many.
+TRIED = (FEWEST, 256, 37, 5)
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class JoinedCalls:
     def _tried(self, models: Sequence[OwnModel]) -> bool:
         """Whether made-up calls get the same bits joined as alone."""
         tried = models[: len(TRIED)]
-        calls = [_drawn(size, self.limits.vocabulary) for size in TRIED[: len(tried)]]
+        calls = [_drawn(size, self.limits) for size in TRIED[: len(tried)]]
         try:
             joined = self._pass(tried, calls)
         except ModelUnsupported:
@@ -127,12 +128,30 @@ class JoinedCalls:
         parts = [
             (str(model.adapter), len(row.tokens_N)) for model, row in zip(models, rows, strict=True)
         ]
-        with models[0].adapters.side_by_side(parts):
+        with _training(models), models[0].adapters.side_by_side(parts):
             scores = models[0].policy.forward_joined(rows)
             computed = [loss(row)(of) for loss, row, of in zip(losses, rows, scores, strict=True)]
             gradients = _gradients(models, [value for value, _ in computed])
         totals = [total for _, total in computed]
         return _Passed(trees, [of.detach() for of in scores], totals, gradients)
+
+
+@contextmanager
+def _training(models: Sequence[OwnModel]) -> Iterator[None]:
+    """As long as the block lasts, the parameters of all of them have gradients."""
+    frozen = [
+        parameter
+        for model in models
+        for parameter in model.parameters.values()
+        if not parameter.requires_grad
+    ]
+    for parameter in frozen:
+        parameter.requires_grad_(True)
+    try:
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(False)
 
 
 def _gradients(models: Sequence[OwnModel], losses: Sequence[Tensor]) -> list[list[Tensor | None]]:
@@ -142,8 +161,9 @@ def _gradients(models: Sequence[OwnModel], losses: Sequence[Tensor]) -> list[lis
     return [[next(found) for _ in own] for own in parameters]
 
 
-def _drawn(size: int, vocabulary: int) -> ModelCall:
-    tokens_N = np.random.default_rng(size).integers(vocabulary, size=size + 1)
+def _drawn(size: int, limits: CallLimits) -> ModelCall:
+    size = min(size, limits.longest)
+    tokens_N = np.random.default_rng(size).integers(limits.vocabulary, size=size + 1)
     inputs: dict[str, np.ndarray] = {TARGETS: tokens_N[1:], "weights": np.ones(size, np.float32)}
     return ModelCall("", [Datum(tokens_N[:-1], inputs)], "cross_entropy", {})
 
