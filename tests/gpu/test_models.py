@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from gpu_runtime.model_interfaces import AdamParams, LoraConfig
+from gpu_runtime.model_interfaces import AdamParams, LoraConfig, ModelCall
 from gpu_runtime.training.models.process import ModelTrainerProcess
 from gpu_runtime.training.models.trainer import BaseWithModels
 from gpu_runtime.training.rank_spec import RankSpec
@@ -56,6 +56,32 @@ def test_steps_in_float32_are_those_of_the_cpu(tiny_folder, kind, options):
         found.append(steps(trainer, 0, 3))
     for measured, expected in zip(*found, strict=True):
         np.testing.assert_allclose(measured, expected, atol=5e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_calls_of_several_adapters_in_one_pass_are_those_of_each_alone(tiny_folder, dtype):
+    """But for rounding."""
+    found = []
+    for joins in (True, False):
+        trainer = trainer_of(tiny_folder, "cuda", dtype=dtype)
+        calls = []
+        for seed, name in enumerate(LOSSES):
+            trainer.create_model(name, LoraConfig(4 + 4 * seed, seed=seed))
+            calls.append(ModelCall(name, drawn_data(name, seed=seed), name, SETTINGS[name]))
+        for _ in range(2):
+            results = trainer.forward_backward_joined(calls) if joins else None
+            if not joins:
+                results = [
+                    trainer.forward_backward(
+                        each.model_id, each.data, each.loss_fn, each.loss_config
+                    )
+                    for each in calls
+                ]
+            for name in LOSSES:
+                trainer.optim_step(name, ADAM)
+        found.append([output["logprobs"] for result in results for output in result.outputs])
+    for joined, alone in zip(*found, strict=True):
+        np.testing.assert_allclose(joined, alone, atol=5e-3 if dtype == "float32" else 0.3)
 
 
 def test_adapters_resume_to_the_same_bits_and_learn_on_a_base_in_bfloat16(tiny_folder, tmp_path):

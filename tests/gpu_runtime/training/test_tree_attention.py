@@ -15,7 +15,7 @@ from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.loop.data import sample_data
 from gpu_runtime.loop.sample import Sample
 from gpu_runtime.training.cpu.tree_attention import TreeAttention
-from gpu_runtime.training.cpu.tree_blocks import Tree, node_depths, tree_of
+from gpu_runtime.training.cpu.tree_blocks import Tree, node_depths, tree_of, trees_joined
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rows.packing import pack_row
 from gpu_runtime.training.rows.tensors import RowTensors
@@ -56,6 +56,20 @@ def test_blocks_show_each_query_exactly_its_ancestors(end_N, size):
         assert not block.hidden.all(dim=0).any(), (
             "a key that no query of the block sees is not computed"
         )
+
+
+@any_speed
+@given(st.lists(ends(), min_size=1, max_size=4), st.integers(1, 9))
+def test_trees_that_are_joined_keep_their_blocks_and_see_none_of_one_another(each_end_N, size):
+    trees = [tree_of(end_N, size) for end_N in each_end_N]
+    joined = trees_joined(trees)
+    expected = torch.block_diag(*(dense(end_N) for end_N in each_end_N)).bool()
+    assert torch.equal(seen(joined, len(expected)), expected)
+    assert torch.equal(dense(joined.end_N), expected), "as a GPU's mask is made of it"
+    assert joined.deepest == max(tree.deepest for tree in trees)
+    assert [block.hidden.shape for block in joined.blocks] == [
+        block.hidden.shape for tree in trees for block in tree.blocks
+    ]
 
 
 @pytest.mark.system

@@ -100,8 +100,9 @@ def test_so_have_those_of_other_families(family: str, tmp_path: Path, state_of) 
     same_bits_verify(family_make(tmp_path / "family", family), state_of)
 
 
-def test_so_have_those_of_layers_that_are_computed_again(base: Path, state_of) -> None:
-    same_bits_verify(base, state_of, gradient_checkpointing=True)
+@pytest.mark.parametrize("options", [{"gradient_checkpointing": True}, {"dtype": "bfloat16"}])
+def test_so_have_those_under_other_options(base: Path, state_of, options: dict) -> None:
+    same_bits_verify(base, state_of, **options)
 
 
 def test_after_a_joined_pass_a_model_alone_computes_as_before(trainer: BaseWithModels) -> None:
