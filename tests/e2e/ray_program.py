@@ -30,7 +30,7 @@ def play(session: TinkerScript, task: str) -> tuple[int, list[tuple[str, float]]
             answer = client.chat.completions.create(
                 model=session.base_model, messages=messages, max_tokens=16
             )
-            reward = zlib.crc32((answer.choices[0].message.content or "").encode()) % 1000 / 1000
+            reward = zlib.crc32((answer.choices[0].message.content or "").encode()) / 2**32
             ended.append((session.end_episode(WorkflowOutput(reward=reward)).episode_id, reward))
     return os.getpid(), ended
 

@@ -102,6 +102,15 @@ def left_over(name: str) -> list[int]:
     ]
 
 
+def stop(name: str) -> None:
+    """Returns as soon as none of them runs: until its main thread looks, another one goes on."""
+    pids = left_over(name)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    states = lambda: [processes.stat_get(pid).state for pid in pids]  # noqa: E731
+    assert wait_until(lambda: set(states()) == {"T"}, timeout_s=60)
+
+
 def reasons(session: Session) -> list[str]:
     rows = EventRecord.objects.filter(session_id=session.id, kind="state").order_by("id")
     return [row.data.get("reason", "") for row in rows]
@@ -222,8 +231,7 @@ def test_one_that_does_not_answer_is_killed_and_the_session_starts_without_it(
 ) -> None:
     name = server.waiting()
     monkeypatch.setattr(warm_module, "TAKE_S", 0.2)
-    for pid in left_over(name):
-        os.kill(pid, signal.SIGSTOP)
+    stop(name)
     session, lines = server.started(factories.session_make(project))
     assert lines[-1] == "cold" and not left_over(name)
     said = EventRecord.objects.filter(session_id=session.id, data__name="warm_runtime").get().data
@@ -247,8 +255,7 @@ def test_one_that_was_stopped_under_a_server_that_was_killed_is_ended_by_the_nex
     server, tmp_path
 ) -> None:
     name = server.waiting()
-    for pid in left_over(name):
-        os.kill(pid, signal.SIGSTOP)
+    stop(name)
     WarmRuntimes(server.launcher, 1, tmp_path / "warm").clear_predecessors()
     assert (
         wait_until(lambda: not left_over(name), timeout_s=60) and not WarmRuntime.objects.exists()
@@ -311,8 +318,7 @@ def test_one_that_is_slow_to_end_keeps_its_place_until_nothing_of_it_lives(
     monkeypatch.setattr(warm_module, "KILL_WAIT_S", 0.1)
     name = server.waiting()
     leader = server.pool._waiting[0].child.pid  # noqa: SLF001
-    for pid in left_over(name):
-        os.kill(pid, signal.SIGSTOP)
+    stop(name)
     if is_leader_dead:
         os.kill(leader, signal.SIGKILL)
     kept = WarmRuntime.objects.values_list("id", flat=True)
