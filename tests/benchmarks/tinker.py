@@ -40,11 +40,12 @@ WAIT_S = 900.0
 
 @dataclass(frozen=True)
 class Load:
-    """How much each row does: data and tokens of each; requests, samples and tokens; adapters at
-    once.
+    """How much each row does: data and tokens of each; answers to one prompt, its tokens and theirs;
+    requests, samples and tokens; adapters at once.
     """
 
     trained: tuple[tuple[int, int], ...] = ((8, 128), (8, 512), (32, 256))
+    answered: tuple[int, int, int] = (8, 128, 128)
     stepped: tuple[int, int] = (8, 512)
     sampled: tuple[tuple[int, int, int], ...] = ((8, 1, 64), (8, 8, 64))
     many: tuple[int, int, int] = (512, 1, 4)
@@ -54,12 +55,12 @@ class Load:
 
 
 SMALL = Load(
-    trained=((2, 8),), stepped=(2, 8), sampled=((2, 2, 4),), many=(8, 1, 4), adapters=(2,), trained_each=(2, 8),
-    sampled_each=(2, 1, 4),
+    trained=((2, 8),), answered=(2, 8, 8), stepped=(2, 8), sampled=((2, 2, 4),), many=(8, 1, 4), adapters=(2,),
+    trained_each=(2, 8), sampled_each=(2, 1, 4),
 )  # fmt: skip
 SHORT = Load(
-    trained=((1, 48),), stepped=(1, 48), sampled=((1, 1, 8),), many=(8, 1, 4), adapters=(16,), trained_each=(1, 48),
-    sampled_each=(1, 1, 8),
+    trained=((1, 48),), answered=(2, 16, 16), stepped=(1, 48), sampled=((1, 1, 8),), many=(8, 1, 4), adapters=(16,),
+    trained_each=(1, 48), sampled_each=(1, 1, 8),
 )  # fmt: skip
 
 
@@ -92,14 +93,17 @@ def tokens_drawn(count: int) -> list[int]:
     return [random.randrange(5, 90) for _ in range(count)]
 
 
-def data_drawn(number: int, length: int) -> list[types.Datum]:
-    """``number`` sequences that share nothing."""
-    data = []
+def data_drawn(number: int, length: int, prompt: int = 0) -> list[types.Datum]:
+    """``number`` sequences of ``length`` tokens, after as many of one prompt, which have no loss.
+    They share nothing else.
+    """
+    data, shared = [], tokens_drawn(prompt)
+    weights = (np.arange(prompt + length) >= prompt - 1).astype(np.float32)
     for _ in range(number):
-        tokens = tokens_drawn(length + 1)
+        tokens = shared + tokens_drawn(length + 1)
         inputs = {
             "target_tokens": types.TensorData.from_numpy(np.array(tokens[1:], dtype=np.int64)),
-            "weights": types.TensorData.from_numpy(np.ones(length, dtype=np.float32)),
+            "weights": types.TensorData.from_numpy(weights),
         }
         data.append(
             types.Datum(model_input=types.ModelInput.from_ints(tokens[:-1]), loss_fn_inputs=inputs)
@@ -137,12 +141,16 @@ def sampled(
 
 def rows_of_one(table: Table, load: Load, training: tinker.TrainingClient) -> tinker.SamplingClient:
     """What one model does; returns a sampler of it."""
-    for number, length in load.trained:
-        data = data_drawn(number, length)
+    number, prompt, length = load.answered
+    named = [(f"{number}x{length}", data_drawn(number, length)) for number, length in load.trained]
+    named.append(
+        (f"{number}x{length} after a prompt of {prompt}", data_drawn(number, length, prompt))
+    )
+    for name, data in named:
         table.row(
-            f"forward_backward {number}x{length}",
+            f"forward_backward {name}",
             lambda data=data: training.forward_backward(data, "cross_entropy").result(timeout=WAIT_S) and None,
-            count=number * length, unit="tokens",
+            count=sum(datum.model_input.length for datum in data), unit="tokens",
         )  # fmt: skip
     step = types.AdamParams(learning_rate=1e-5)
     table.row("optim_step alone", lambda: training.optim_step(step).result(timeout=WAIT_S) and None)

@@ -155,7 +155,8 @@ def test_the_benchmark_has_all_its_rows(loop_server: LoopServer) -> None:
     printed = run(loop_server, program, BASE_MODEL, "--small", "--rounds", "1").splitlines()
     rows = [line.split(" | ")[0].removeprefix("| ") for line in printed if line.startswith("| ")]
     assert rows == [
-        "what", "---", "forward_backward 2x8", "optim_step alone", "forward_backward 2x8 and optim_step",
+        "what", "---", "base: sample 2 requests x 2 x 4 tokens", "forward_backward 2x8",
+        "forward_backward 2x8 after a prompt of 8", "optim_step alone", "forward_backward 2x8 and optim_step",
         "snapshot to first token", "sample 2 requests x 2 x 4 tokens", "sample 8 requests x 4 tokens",
         "2 adapters: forward_backward 2x8 and optim_step of each", "2 adapters: sample 2 requests x 4 tokens of each",
     ]  # fmt: skip
