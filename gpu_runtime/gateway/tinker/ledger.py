@@ -162,15 +162,18 @@ class Ledger:
     async def _do(self, turns: Sequence[Turn]) -> None:
         operations = [await self._find(waiting) for _, waiting in turns]
         began = time.monotonic()
-        joined = await self._runner.run_joined(operations) if len(operations) > 1 else None
-        if joined is None:
+        results: Sequence[Result | Awaitable[Result]] | None = None
+        if len(operations) > 1:
+            results = await self._runner.run_joined(operations)
+        if results is None:
             self._queues.put_back(turns[1:])
-            await self._done(
-                turns[0][0], operations[0], await self._runner.run(operations[0]), began
-            )
-            return
-        for (queue, _), operation, result in zip(turns, operations, joined, strict=True):
+            turns, operations = turns[:1], operations[:1]
+            results = [await self._runner.run(operations[0])]
+        for (queue, _), operation, result in zip(turns, operations, results, strict=True):
             await self._done(queue, operation, result, began)
+        # After all answers: a state takes long to write.
+        for (queue, _), operation in zip(turns, operations, strict=True):
+            await self._save_when_due(queue, operation)
 
     async def _find(self, waiting: Operation) -> Operation:
         operation = await self._journal.run(self._table.find, waiting.request_id)
@@ -192,6 +195,8 @@ class Ledger:
             task = asyncio.create_task(self._finish_later(queue, operation, result, began))
             self._tail.add(task)
             task.add_done_callback(self._tail.discard)
+
+    async def _save_when_due(self, queue: ModelQueue, operation: Operation) -> None:
         if not queue.unfinished and not operation.is_done:
             seq_id = operation.seq_id
             if await self._work.save_when_due(

@@ -78,6 +78,7 @@ class ModelQueue:
         # memory.
         self.waiting[operation.seq_id] = replace(operation, body=b"", result=None)
         is_new = operation.kind == JOINABLE and not operation.is_done
+        # what a restart restores comes without its body, and is done alone
         if is_new and 0 < len(operation.body) <= SHORT_BYTES:
             self.sizes[operation.seq_id] = len(operation.body)
         self._look()
@@ -94,7 +95,7 @@ class ModelQueue:
         return operation
 
     def put_back(self, operation: Operation) -> None:
-        """Let what was begun last wait again, to be done by itself."""
+        """Let what was begun last wait again, to be done by itself: it has no size any more."""
         self.waiting[operation.seq_id] = operation
         self.next_seq, self.arrival = operation.seq_id, self.arrival_before
         self.unfinished.discard(operation.seq_id)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-NARROW = 4  # a weight with so many times fewer columns than rows is narrow
+NARROW = 4  # a weight is narrow if it has at least so many rows for each of its columns
 
 
 class OneDnnLinear(torch.autograd.Function):

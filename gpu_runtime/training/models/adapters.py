@@ -147,7 +147,8 @@ def _of_parts(layer: Any, parts: Sequence[tuple[str, int]], inputs: Tensor) -> T
 
 def adapters_bytes(model: Any, loras: Iterable[LoraConfig]) -> int:
     """What adapters cost while they are trained: in float32 the weights, gradient and two moments
-    of each, and a call's gradient of the largest, as one call is computed at a time.
+    of each, and a call's gradient of the largest. Calls of several in one pass have a bound of
+    their own (``joined.py``).
     """
     counts = [_weights_count(model, lora) for lora in loras]
     return 4 * (4 * sum(counts) + max(counts, default=0))

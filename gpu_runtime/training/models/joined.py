@@ -5,10 +5,10 @@ start. Joined, the rows of several calls stand one after another in one: the bas
 together, and each adapter its own tokens. No token sees another call's (``rows/packing.py``), and
 attention computes each call's part as it does alone.
 
-On a CPU what a call gets is the same in every bit as alone: an operation that is done again after
-a kill may be joined with others, or with none. That holds where a product's row does not depend on
-how many there are. It is tried on the first calls that come, and where it does not hold nothing is
-joined. A GPU's products have no such promise, and none is made of them.
+On a CPU what a call gets is the same in every bit as alone: an operation that was joined and is done
+again after a kill, by itself, has the same result. That holds where a product's row does not depend
+on how many there are. It is tried on the first calls that come, and where it does not hold nothing
+is joined. A GPU's products have no such promise, and none is made of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,8 +31,10 @@ from .own import OwnModel
 
 # Products of one row are another kernel's than those of several.
 FEWEST = 2
-# Tokens of the made-up calls by which a machine is tried: few beside many.
-TRIED = (FEWEST, 256, 37, 5)
+# Tokens of the made-up calls by which a machine is tried: few beside many. A longer datum is not
+# joined: beyond a window of its model it may have another kernel than the rest.
+LONGEST = 512
+TRIED = (FEWEST, LONGEST, 37, 5)
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,14 @@ class _Passed:
 
 @dataclass
 class JoinedCalls:
-    """Joins calls of models of one base, as far as its layers and this machine allow it."""
+    """Joins calls of models of one base, as far as its layers and this machine allow it.
+    ``gradient_bytes``: what the gradients of all calls of a pass may have, beside those that wait.
+    """
 
     limits: CallLimits
     device: torch.device
-    _same_bits: bool | None = field(default=None, init=False)  # None before it was tried
+    gradient_bytes: int
+    _may_join: bool | None = field(default=None, init=False)  # None before it was tried
 
     def compute(
         self, models: Sequence[OwnModel], calls: Sequence[ModelCall]
@@ -77,9 +82,9 @@ class JoinedCalls:
         """
         if not self._fits(models, calls):
             return None
-        if self._same_bits is None:
-            self._same_bits = self.device.type != "cpu" or self._tried(models)
-        if not self._same_bits:
+        if self._may_join is None:
+            self._may_join = self.device.type != "cpu" or self._tried(models)
+        if not self._may_join:
             return None
         try:
             passed = self._pass(models, calls)
@@ -103,18 +108,25 @@ class JoinedCalls:
             policy.kind.shares
             and not policy.replay.has_experts
             and all(model.adapter is not None for model in models)
-            and all(max(own, default=0) >= FEWEST for own in lengths)
+            and all(FEWEST <= max(own, default=0) <= LONGEST for own in lengths)
             and sum(map(sum, lengths)) <= min(LOGITS_CHUNK, self.limits.row_tokens)
+            and sum(model.gradient_bytes for model in models) <= self.gradient_bytes
         )
 
-    def _tried(self, models: Sequence[OwnModel]) -> bool:
-        """Whether made-up calls get the same bits joined as alone."""
+    def _tried(self, models: Sequence[OwnModel]) -> bool | None:
+        """Whether made-up calls get the same bits joined as alone; None where the weights of a
+        model are broken, which tells nothing of the machine.
+        """
         tried = models[: len(TRIED)]
         calls = [_drawn(size, self.limits) for size in TRIED[: len(tried)]]
         try:
             joined = self._pass(tried, calls)
         except ModelUnsupported:
             return False
+        except InvalidTrainingInput:  # a loss that is not finite
+            return None
+        if not joined.is_finite:
+            return None
         alone = [self._pass([model], [call]) for model, call in zip(tried, calls, strict=True)]
         return joined.equals(alone)
 

@@ -62,6 +62,11 @@ class OwnModel:
                 added = parameter.grad
                 parameter.grad = gradient if added is None else gradient.add_(added)
 
+    @property
+    def gradient_bytes(self) -> int:
+        """What a gradient of it has."""
+        return sum(parameter.nbytes for parameter in self.parameters.values())
+
     def gradient_add(self, gradients: Iterable[Tensor | None]) -> None:
         """Add those of its parameters, in their order."""
         for parameter, added in zip(self.parameters.values(), gradients, strict=True):

@@ -43,6 +43,9 @@ from .state_files import saved_weights, state_weights
 # Of the memory of this machine, or device, what adapters may have; the rest is the base's, the
 # engine's and a call's.
 ADAPTERS_PART = 0.25
+# of the memory, for the gradients of calls in one pass: its row is short, and leaves as much of
+# ROW_PART
+JOINED_PART = 0.03
 WHOLE_PART = 0.75  # what a model of all weights may have, the base itself included
 # A longer row than fits this part computes its layers again in the backward pass. Bytes per token
 # and hidden unit of a layer, at 2 bytes a value (Korthikanti et al. 2022, arXiv:2205.05198).
@@ -78,7 +81,9 @@ class BaseWithModels:
         )
         longest = min(self._config.max_context_length, positions)
         self._limits = CallLimits(fields.vocab_size, longest, self._config.micro_batch_tokens)
-        self._joined = JoinedCalls(self._limits, self._device)
+        self._joined = JoinedCalls(
+            self._limits, self._device, int(self._memory_bytes() * JOINED_PART)
+        )
 
     def _load(self) -> Policy:
         dtype = getattr(torch, dtype_name(self._config, self._spec.device))

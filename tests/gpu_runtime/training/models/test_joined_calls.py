@@ -11,6 +11,7 @@ import torch
 
 from gpu_runtime.model_interfaces import AdamParams, Datum, LoraConfig, ModelCall
 from gpu_runtime.training.cpu.process import same_bits_keep
+from gpu_runtime.training.models import joined
 from gpu_runtime.training.models.trainer import BaseWithModels
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rank_spec import RankSpec
@@ -72,13 +73,13 @@ def results_equal(found: list, expected: list) -> None:
 
 def same_bits_verify(folder: Path, state_of, **options: object) -> None:
     """Two calls of each model, so that a gradient is added to another."""
-    one_by_one, joined = (trainer_open(folder, **options) for _ in range(2))
+    one_by_one, at_once = (trainer_open(folder, **options) for _ in range(2))
     for calls in (calls_of(), calls_of(seed=40)):
-        found = joined.forward_backward_joined(calls)
+        found = at_once.forward_backward_joined(calls)
         assert found is not None
         results_equal(found, alone(one_by_one, calls))
     for model_id in LORAS:
-        expected, state = state_of(one_by_one, model_id), state_of(joined, model_id)
+        expected, state = state_of(one_by_one, model_id), state_of(at_once, model_id)
         assert any(name.startswith("gradient") and of.any() for name, of in expected.items())
         assert expected.keys() == state.keys()
         for name, tensor in expected.items():
@@ -158,6 +159,46 @@ def test_none_is_joined_on_a_machine_whose_products_round_by_their_size(
     assert trainer.forward_backward_joined(calls_of()) is None
     monkeypatch.undo()
     assert trainer.forward_backward_joined(calls_of()) is None, "it is tried once"
+
+
+@pytest.mark.parametrize("family", ["Gemma 3", "Mistral"])
+def test_a_window_that_chooses_the_kernel_changes_no_bits(
+    family: str, tmp_path: Path, state_of
+) -> None:
+    """A call within the window may have another kernel than one beyond it."""
+    folder = family_make(tmp_path / "family", family)
+    short, *others = calls_of()
+    calls = [replace(short, data=[datum(3)], loss_fn="cross_entropy", loss_config={}), *others]
+    found = trainer_open(folder).forward_backward_joined(calls)
+    if found is not None:
+        results_equal(found, alone(trainer_open(folder), calls))
+
+
+def test_no_datum_is_joined_that_is_longer_than_those_that_were_tried(
+    trainer: BaseWithModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *others = calls_of()
+    longest = max(len(each.token_ids_N) for call in others for each in call.data)
+    monkeypatch.setattr(joined, "LONGEST", longest)
+    for length, joins in ((longest, True), (longest + 1, False)):
+        call = replace(first, data=[datum(length)], loss_fn="cross_entropy", loss_config={})
+        assert (trainer.forward_backward_joined([call, *others]) is not None) is joins
+
+
+def test_a_model_with_broken_weights_does_not_decide_for_the_others(base: Path) -> None:
+    trainer = trainer_open(base)
+    alone(trainer, calls_of()[1:2])
+    trainer.optim_step("wide", AdamParams(learning_rate=1e38))
+    assert trainer.forward_backward_joined(calls_of()) is None
+    others = [call for call in calls_of() if call.model_id != "wide"]
+    assert trainer.forward_backward_joined(others) is not None
+
+
+def test_none_is_joined_whose_gradients_have_no_room(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpu_runtime.training.models.trainer.JOINED_PART", 0.0)
+    assert trainer_open(base).forward_backward_joined(calls_of()) is None
 
 
 def test_none_is_joined_of_a_mixture_of_experts(tmp_path: Path) -> None:
