@@ -61,6 +61,12 @@ FIGURES: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
             {"ABSENT_S": 60.0},
         ),
         (
+            "of at most 8 KiB of request each (about 300 tokens) and 16 KiB together",
+            "gpu_runtime/gateway/tinker/model_queue.py",
+            {"SHORT_BYTES": 8 * KIB, "JOINED_BYTES": 16 * KIB},
+        ),
+        ("a datum beyond 512 tokens", "gpu_runtime/training/models/joined.py", {"LONGEST": 512}),
+        (
             "does not come within five and a half minutes, for five of which the client tries to "
             "send it, counts as "
             "used up. One that is more than 4096 after the last is refused",
