@@ -3,12 +3,15 @@ own end, and its place in the order of its model.
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from gpu_runtime.errors import InputUnusable
-from gpu_runtime.gateway.tinker import messages
+from gpu_runtime.gateway.tinker import messages, work
 from support.tinker_harness import MODEL, Open, Wire, opening, step, training
 
 MODELS = [MODEL, *(f"tnk_{client}:train:0" for client in ("cd", "ef", "gh"))]
@@ -118,6 +121,25 @@ async def test_an_input_that_breaks_the_pass_breaks_its_own_operation_alone(
         promises = await sent(wire, bodies())
         assert "out of bounds" in (await wire.result(promises.pop(1))).json()["error"]
         assert await sums(wire, promises) == [6.0, 15.0, 21.0]
+
+
+async def test_all_have_their_results_before_a_state_is_written(
+    wire_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "SAVE_AFTER_OPERATIONS", 1)
+    monkeypatch.setattr(work, "SAVING_SHARE", math.inf)
+    saving = asyncio.Event()
+
+    async def reach(point: str) -> None:
+        if "joined 4" in wire.trainer.calls and point.startswith("save_state"):
+            saving.set()
+            await asyncio.Event().wait()
+
+    async with wire_open(reach=reach) as wire:
+        await models_make(wire)
+        promises = await sent(wire, bodies())
+        await saving.wait()
+        assert await sums(wire, promises) == [6.0, 10.0, 15.0, 21.0]
 
 
 async def test_a_pass_that_a_kill_ended_is_done_by_the_next_runtime(wire_open: Open) -> None:
