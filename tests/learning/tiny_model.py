@@ -5,7 +5,7 @@ A Llama of 7M weights with the tokenizer of the bundled model, trained from noth
 cross-entropy. Of what it is shown ``RIGHT`` is right, and the rest are right answers to other
 questions of the task; no question is one that is held out, and it is too small to answer those.
 ``run.py --model .data/models/tiny`` then shows what a session's defaults make of a model of another
-size. Four minutes on two cores.
+size. Four to six minutes on two cores.
 """
 
 import json

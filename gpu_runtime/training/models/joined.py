@@ -5,10 +5,10 @@ start. Joined, the rows of several calls stand one after another in one: the bas
 together, and each adapter its own tokens. No token sees another call's (``rows/packing.py``), and
 attention computes each call's part as it does alone.
 
-On a CPU what a call gets is the same in every bit as alone: an operation that was joined and is done
-again after a kill, by itself, has the same result. That holds where a product's row does not depend
-on how many there are. It is tried on the first calls that come, and where it does not hold nothing
-is joined. A GPU's products have no such promise, and none is made of them.
+On a CPU what a call gets is the same in every bit as alone: an operation that was joined and is
+done again after a kill, by itself, has the same result. That holds where a product's row does not
+depend on how many there are. It is tried on the first calls that come, and where it does not hold
+nothing is joined. A GPU's products have no such promise, and none is made of them.
 """
 
 from collections.abc import Iterator, Sequence
